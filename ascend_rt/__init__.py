@@ -1,0 +1,1 @@
+"""The Ascend distributed runtime on ordinary CPUs."""

@@ -1,0 +1,1 @@
+"""The only native code: runs one plan, moves bytes, reduces, waits."""

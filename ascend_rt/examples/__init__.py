@@ -1,0 +1,1 @@
+"""Real, short training programs; each is also a test."""

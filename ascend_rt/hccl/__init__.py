@@ -1,0 +1,1 @@
+"""Communicators and collectives, and the errors they raise."""

@@ -1,0 +1,1 @@
+"""The algorithms: functions of 5 to 40 lines that emit the steps of one rank."""

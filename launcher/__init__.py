@@ -1,0 +1,1 @@
+"""hccl-run: starts, watches and explains a job."""
