@@ -1,0 +1,82 @@
+"""What the native core offers to Python. Everything here is mechanism; what to do is decided in Python."""
+
+from typing import Any, Final, NamedTuple
+
+import numpy.typing as npt
+
+LAYOUT_VERSION: Final[int]
+PAYLOAD_NBYTES: Final[int]
+NOTE_NBYTES: Final[int]
+
+class RankLine(NamedTuple):
+    """One rank's line of the control area, read without a lock: a diagnosis."""
+
+    state: int
+    """0 absent, 1 joining, 2 running, 3 left (exit code 0), 4 dead"""
+    cause: int
+    """exit code, or minus the number of the signal, once it left or died"""
+    pid: int
+    stamp_ns: int
+    """CLOCK_MONOTONIC of the last change of state"""
+    waits_for: int
+    """the rank it waits for, -1 when it does not sleep in a wait"""
+    wait_call: int
+    wait_collective: int
+    wait_since_ns: int
+    failure: int
+    """the abort word this rank first failed of, 0 if none: kind << 24 | (rank at fault + 1) << 12 | (who raised it + 1)"""
+    hbm_in_use: int
+
+class Line(NamedTuple):
+    """What one rank said of its call on a board."""
+
+    round: int
+    call: int
+    collective: int
+    dtype: int
+    op: int
+    flags: int
+    root: int
+    fingerprint: int
+    count: int
+    note: str
+
+class Segment:
+    """The job's memory: control area, boards, one window of device memory per device. Mapped until the process ends."""
+
+    @staticmethod
+    def create(ranks: int, devices: int, window_nbytes: int, hbm_limit: int, hbm_device_limit: int) -> Segment:
+        """A new anonymous, sealed segment; raises OSError if it cannot be made or mapped at this size."""
+    @staticmethod
+    def attach(fd: int) -> Segment:
+        """Map the segment behind a descriptor; checks magic, version and size first. The descriptor stays the caller's."""
+    @property
+    def fd(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def base(self) -> int:
+        """Address of the mapping in this process."""
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def devices(self) -> int: ...
+    @property
+    def window_nbytes(self) -> int: ...
+    @property
+    def hbm_limit(self) -> int: ...
+    @property
+    def hbm_device_limit(self) -> int: ...
+    @property
+    def hbm_in_use(self) -> int: ...
+    def rank_line(self, rank: int) -> RankLine: ...
+    def set_state(self, rank: int, state: int, cause: int = 0, pid: int = 0) -> None:
+        """For the server of the job only: publish a rank's state; stamps it with the monotonic clock."""
+    def raise_abort(self, kind: int, culprit: int) -> None:
+        """For the server of the job only: end the world's communicator (kind 2: death). The first cause stays."""
+    def abort_word(self) -> int: ...
+    def line(self, rank: int, slot: int) -> Line:
+        """What `rank` last wrote on slot 0 or 1 of the world's board: for reports while nobody holds still."""
+
+def die_with_parent(parent: int) -> None:
+    """SIGKILL this process when its parent dies; kills it at once if `parent` is not its parent any more."""

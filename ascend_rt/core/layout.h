@@ -1,0 +1,175 @@
+/* The job's shared memory: every word in it, who writes it, who reads it, in which order.
+ *
+ *     control area   struct job, then one struct rank_line per rank of the job
+ *     boards         one struct board per communicator, each followed by its lines, lefts, notifies and notes
+ *     windows        one per device: its HBM, which only its owner sub-allocates (arena.h)
+ *
+ * The segment is one anonymous file, mapped whole by every rank; it may lie at a different address in each, so
+ * shared memory holds offsets into the segment and never pointers.  Fresh pages are zero and zero is a valid
+ * initial state of every word below: nobody has to initialise a board, and no rank has to wait for one.
+ *
+ * Every struct is a multiple of 128 bytes and starts at one: two 64-byte lines, because x86 prefetches lines in
+ * pairs and Kunpeng's L3 lines are 128 bytes long.  "One writer" below means one thread of one process.
+ */
+#ifndef ASCEND_RT_LAYOUT_H
+#define ASCEND_RT_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    LINE_NBYTES = 128,
+    PAYLOAD_NBYTES = 32,   /* what fits beside the descriptor in one 64-byte line */
+    NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
+    SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model.py */
+    LAYOUT_VERSION = 1,
+};
+#define JOB_MAGIC UINT64_C(0x54525f444e454353) /* "SCEND_RT" */
+
+/* ---- notify ------------------------------------------------------------------------------------------------
+ *
+ * A published number.  Its one writer posts the next number; any rank waits until the number has come.
+ *     bits 31..2  the number, modulo 2^30; compared by difference, and no waiter is ever 2^29 behind
+ *     bit 1       ROUSED    the writer saw sleepers when it posted this number, and wakes them
+ *     bit 0       SLEEPERS  somebody sleeps, or is about to, until this word changes
+ * Why no wake-up is lost: the waiter sets SLEEPERS by compare-and-swap on the value it found wanting, and sleeps
+ * only while the word is still that value; the writer posts by compare-and-swap, so it either sees the bit and
+ * wakes, or has changed the word before the bit was set, and then the waiter's compare-and-swap fails.  Both
+ * sides use one read-modify-write of the same word, so there is no order of two words to get wrong.
+ * Order: post is a release of all the writer stored before; the waiter's load of a sufficient number acquires it. */
+struct notify {
+    _Atomic uint32_t word;
+};
+enum { NOTIFY_SLEEPERS = 1, NOTIFY_ROUSED = 2, NOTIFY_SHIFT = 2 };
+
+/* ---- the control area ---------------------------------------------------------------------------------------
+ *
+ * The server of the job (hccl-run, or the process alone in a world of one) writes it before the first rank
+ * starts; ranks see it by fork or by the handshake on the job's socket.  Constant from then on, but for: */
+struct job {
+    uint64_t magic;
+    uint32_t layout_version;
+    uint32_t ranks;             /* of the job */
+    uint32_t devices;           /* windows */
+    uint32_t reserved;
+    uint64_t nbytes;            /* of the whole segment */
+    uint64_t boards_offset;
+    uint64_t boards_nbytes;
+    uint64_t windows_offset;
+    uint64_t window_nbytes;
+    uint64_t hbm_limit;         /* bytes that may be allocated in all windows together */
+    uint64_t hbm_device_limit;  /* and in one */
+    _Atomic uint64_t hbm_in_use; /* writers: every rank, fetch-add when it allocates or frees; relaxed, only the sum counts */
+    uint8_t to_line[LINE_NBYTES - 88];
+};
+
+enum rank_state { RANK_ABSENT, RANK_JOINING, RANK_RUNNING, RANK_LEFT, RANK_DEAD };
+
+struct rank_line {
+    /* Writer: the server of the job, and nobody else.  Readers: every rank that waits, after it found its word wanting.
+     * `state` is stored last, with release: who acquires DEAD knows that the process's memory map is gone, so it
+     * stores nothing any more, and sees cause and stamp. */
+    _Atomic uint32_t state;    /* enum rank_state */
+    _Atomic int32_t cause;     /* LEFT, DEAD: exit code, or minus the signal's number */
+    _Atomic uint32_t pid;
+    uint32_t reserved;
+    _Atomic uint64_t stamp_ns; /* CLOCK_MONOTONIC of the last change of state */
+    uint8_t to_line[64 - 24];
+
+    /* Writer: the rank.  Readers: reports.  Relaxed: what they say is a diagnosis, and nothing is concluded from it. */
+    _Atomic uint32_t waits_for;        /* rank + 1 while this rank waits and has begun to sleep; 0 else */
+    _Atomic uint32_t wait_call;        /* the call it waits in */
+    _Atomic uint32_t wait_collective;
+    _Atomic uint32_t failure;          /* the abort word (below) this rank first failed of; 0: none */
+    _Atomic uint64_t wait_since_ns;
+    _Atomic uint64_t hbm_in_use;       /* its own part of job.hbm_in_use */
+    uint8_t to_line2[64 - 32];
+};
+
+/* ---- a board ------------------------------------------------------------------------------------------------- */
+
+/* Why a communicator ended: 0 while it has not.
+ *     bits 31..24 enum abort_kind; 23..12 the rank at fault + 1; 11..0 the rank that raised it + 1 (0: the server)
+ * Writers: any member and the server, compare-and-swap from 0, so the first cause stays. */
+enum abort_kind { ABORT_NONE, ABORT_TIMEOUT, ABORT_DEATH, ABORT_LEFT, ABORT_INTERRUPT, ABORT_OVERRUN };
+enum { ABORT_KIND_SHIFT = 24, ABORT_RANK_SHIFT = 12, ABORT_RANK_MASK = 0xfff };
+
+struct board {
+    /* Readers: every waiter, after it found its word wanting.  Nothing is read behind it, acquire for the cause's stamps. */
+    _Atomic uint32_t abort;
+    uint8_t to_line[LINE_NBYTES - 4];
+    /* One per slot.  round << 2 | enum decision; a word of an older round means OPEN.  64 bits: it must not wrap,
+     * since rounds that carry only payload leave it alone for any number of rounds.
+     * Writers: every member, compare-and-swap from OPEN, once per round.  Acquire and release: who reads COMMIT
+     * written by another has read, through it, that all lines of the round were there. */
+    struct {
+        _Atomic uint64_t word;
+        uint8_t to_line[LINE_NBYTES - 8];
+    } decision[SLOTS];
+};
+enum decision { DECISION_OPEN, DECISION_COMMIT, DECISION_ABORT };
+
+/* What a rank says of its call: compared word for word between the ranks. */
+struct descriptor {
+    uint32_t call;        /* given at issue, in program order */
+    uint8_t collective;   /* HcclCMDType */
+    uint8_t dtype;        /* HcclDataType */
+    uint8_t op;           /* HcclReduceOp, 4 for avg */
+    uint8_t flags;
+    uint32_t root;
+    uint32_t fingerprint; /* of the chosen plan */
+    uint64_t count;       /* elements */
+};
+enum { LINE_REFUSED = 1, LINE_NOTE = 2 }; /* flags: the rank's own arguments are wrong; see its note */
+
+/* One rank's line of one round.  Writer: the rank, the fields first (plain stores), then `round` by post.
+ * Readers: every member, which loads `round` with acquire and reads the fields only if it is the round it waits for.
+ * The writer may fill the slot again, for round + 2, because it has read everybody's line of round + 1, which each
+ * wrote after it had read this one. */
+struct line {
+    struct notify round;
+    uint32_t reserved;
+    struct descriptor said;
+    union {
+        uint8_t payload[PAYLOAD_NBYTES];
+        struct {
+            uint64_t in, out, scratch; /* offsets into the segment */
+        } place;
+    };
+    uint8_t to_line[LINE_NBYTES - 64];
+};
+
+/* A rank's way out of the data phase.  Writer: the rank: `cut_short`, then `phase` by post.  Readers: every member.
+ * `phase` counts the committed calls of the communicator, which all members count alike: not the round, since a
+ * notify must not fall 2^29 numbers behind and rounds of payload touch no left. */
+struct left {
+    struct notify phase;
+    uint32_t cut_short; /* 1: left early, its part of the data is not complete */
+    uint8_t to_line[LINE_NBYTES - 8];
+};
+
+/* One direction of one pair.  Writer: the poster, number = how many tokens it has posted.  Reader: the other rank. */
+struct pair {
+    struct notify posted;
+    uint8_t to_line[LINE_NBYTES - 4];
+};
+
+/* Text beside a line.  Writer: the rank, before it posts a line that has LINE_NOTE.  Readers: every member of that round. */
+struct note {
+    char text[NOTE_NBYTES];
+};
+
+/* The parts of a board of n ranks follow it in this order:
+ *     struct line lines[SLOTS][n]; struct left lefts[n]; struct pair pairs[n][n] (from, to); struct note notes[SLOTS][n];
+ *     struct pair point_to_point[n][n], reserved: Send/Recv do not use the lines (rule 7 of the board) */
+#define BOARD_NBYTES(n)                                                                                          \
+    (sizeof(struct board) + (uint64_t)(n) * (SLOTS * sizeof(struct line) + sizeof(struct left) +                 \
+                                             SLOTS * sizeof(struct note) + 2 * (uint64_t)(n) * sizeof(struct pair)))
+
+_Static_assert(sizeof(struct job) == LINE_NBYTES, "one line pair");
+_Static_assert(sizeof(struct rank_line) == LINE_NBYTES, "one line pair");
+_Static_assert(sizeof(struct line) == LINE_NBYTES && sizeof(struct left) == LINE_NBYTES, "one line pair");
+_Static_assert(sizeof(struct pair) == LINE_NBYTES && sizeof(struct board) == 3 * LINE_NBYTES, "one line pair each");
+_Static_assert(sizeof(struct descriptor) == 24, "no padding: it is compared as memory");
+
+#endif
