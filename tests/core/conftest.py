@@ -1,0 +1,86 @@
+"""Builds and runs C test programs of the core, with or without a sanitizer."""
+
+import functools
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "ascend_rt" / "core"
+
+# The flags of setup.py; tests differ in warnings being errors.
+FLAGS = f"-std=c11 -O2 -g -ffp-contract=off -Wall -Wextra -Wshadow -Werror -I{CORE}".split()
+LIBRARIES = ("-lm", "-pthread")
+
+Sanitizer = Literal["address", "thread", "none"]
+SANITIZER_FLAGS: dict[Sanitizer, tuple[str, ...]] = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
+    "thread": ("-fsanitize=thread",),
+    "none": (),
+}
+
+
+@functools.cache
+def address_randomisation_off() -> tuple[str, ...]:
+    """The command prefix under which ThreadSanitizer finds its shadow memory free.
+
+    Kernels with vm.mmap_rnd_bits above 28 place mappings where the runtime of gcc 12 wants its shadow.
+    """
+    prefix = ("setarch", "-R")
+    try:
+        allowed = subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        allowed = False
+    return prefix if allowed else ()
+
+
+class NativeBuild:
+    """Compiles C sources, named relative to the root of the checkout, into one folder; the same build is made once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.built: dict[tuple[tuple[str, ...], tuple[str, ...]], Path] = {}
+
+    def build(self, sources: Iterable[str], flags: Iterable[str]) -> Path:
+        key = (tuple(sources), tuple(flags))
+        if key not in self.built:
+            output = self.folder / f"build_{len(self.built)}"
+            paths = [str(ROOT / source) for source in key[0]]
+            command = ["cc", *FLAGS, *key[1], "-o", str(output), *paths, *LIBRARIES]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+            self.built[key] = output
+        return self.built[key]
+
+    def library(self, sources: Iterable[str]) -> Path:
+        """A shared library, for ctypes."""
+        return self.build(sources, ("-shared", "-fPIC"))
+
+    def run(self, sources: Iterable[str], sanitizer: Sanitizer, *arguments: str, timeout: float = 120) -> str:
+        """Builds a program, runs it with `arguments`, returns its stdout.
+
+        Blocks at most `timeout` seconds. Fails the test with all the program printed unless it exits with 0: sanitizers
+        exit otherwise on their first finding.
+        """
+        prefix = address_randomisation_off() if sanitizer == "thread" else ()
+        command = [*prefix, str(self.build(sources, SANITIZER_FLAGS[sanitizer])), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        assert done.returncode == 0, f"{' '.join(command)} exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def native(tmp_path_factory: pytest.TempPathFactory) -> NativeBuild:
+    return NativeBuild(tmp_path_factory.mktemp("native"))
+
+
+@pytest.fixture(scope="session")
+def compile_and_run(native: NativeBuild) -> Callable[..., str]:
+    """`compile_and_run(sources, sanitizer, *arguments)`, see NativeBuild.run.
+
+    compile_and_run(["tests/core/native/board_races.c", "ascend_rt/core/board.c"], "thread", "1000")
+    """
+    return native.run
