@@ -21,7 +21,8 @@ class BuildCore(build_ext):
             super().build_extension(ext)
         except (CCompilerError, FileNotFoundError) as error:
             raise SystemExit(
-                f"ascend_rt: the C core could not be compiled ({error}); on Debian and Ubuntu: apt install gcc python3-dev"
+                f"ascend_rt: the C core could not be compiled ({error}); "
+                "on Debian and Ubuntu: apt install gcc python3-dev"
             ) from error
 
 
