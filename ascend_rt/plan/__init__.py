@@ -1,1 +1,38 @@
 """How a collective is done, as data: the step language, what each collective means, the algorithms and their proof."""
+
+from . import algorithms as _algorithms  # noqa: F401  registers every algorithm
+from .chunks import alignment, chunk_span, chunk_start, scratch_stride
+from .collectives import COLLECTIVES, Blocks, Collective, InPlace
+from .grammar import check
+from .language import Buffer, Builder, Copy, Plan, PlanError, Post, Reduce, Ref, Wait
+from .packed import fingerprint, pack, single_fold
+from .registry import algorithm, build, build_all, listing, names
+
+__all__ = [
+    "COLLECTIVES",
+    "Blocks",
+    "Buffer",
+    "Builder",
+    "Collective",
+    "Copy",
+    "InPlace",
+    "Plan",
+    "PlanError",
+    "Post",
+    "Reduce",
+    "Ref",
+    "Wait",
+    "algorithm",
+    "alignment",
+    "build",
+    "build_all",
+    "check",
+    "chunk_span",
+    "chunk_start",
+    "fingerprint",
+    "listing",
+    "names",
+    "pack",
+    "scratch_stride",
+    "single_fold",
+]

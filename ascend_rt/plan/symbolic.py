@@ -1,0 +1,112 @@
+"""One symbolic run of all ranks' plans.
+
+A Wait names its peer and tokens are matched in order, so plans have no choice in them (they form a marked graph):
+whether all ranks finish, which post meets which wait and what comes before what do not depend on the order in which the
+steps are run. One run, in any order that the tokens allow, therefore shows what every run does.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from .language import Buffer, Plan, PlanError, Post, Reduce, Ref, Step, Wait
+
+
+class DeadlockError(PlanError):
+    """Ranks wait for one another, or for a rank that has ended."""
+
+
+class TokenLeftError(PlanError):
+    """A post that nobody waited for: the next call would take it for its own."""
+
+
+def run(programs: Sequence[Sequence[Step | object]]) -> Iterator[tuple[int, int]]:
+    """Yield (rank, step number) of every step of all ranks, each after all that it must come after.
+
+    Whatever is neither Post nor Wait is passed through. Raises DeadlockError or TokenLeftError.
+    """
+    posted: dict[tuple[int, int], int] = {}  # (from, to) -> posts not waited for yet
+    at = [0] * len(programs)
+    waiting: dict[int, int] = {}  # rank -> peer
+    ready = deque(range(len(programs)))
+    while ready:
+        rank = ready.popleft()
+        for number in range(at[rank], len(programs[rank])):
+            step = programs[rank][number]
+            if isinstance(step, Wait):
+                if not posted.get((step.peer, rank)):
+                    waiting[rank] = step.peer
+                    break
+                posted[step.peer, rank] -= 1
+            elif isinstance(step, Post):
+                posted[rank, step.peer] = posted.get((rank, step.peer), 0) + 1
+                if waiting.get(step.peer) == rank:
+                    del waiting[step.peer]
+                    ready.append(step.peer)
+            at[rank] = number + 1
+            yield rank, number
+    if waiting:
+        raise DeadlockError(_describe(waiting, at))
+    for (source, target), left in posted.items():
+        if left:
+            raise TokenLeftError(f"rank {source} posted {left} times more to rank {target} than that one waited for")
+
+
+def _describe(waiting: Mapping[int, int], at: Sequence[int]) -> str:
+    rank = min(waiting)
+    chain = [rank]
+    while rank in waiting and waiting[rank] not in chain:
+        rank = waiting[rank]
+        chain.append(rank)
+    text = ", ".join(f"rank {r} (step {at[r]}) waits for rank {waiting[r]}" for r in chain if r in waiting)
+    ended = [r for r in chain if r not in waiting]
+    return f"{text}, which has ended" if ended else f"{text}: a cycle"
+
+
+def contributions(plans: Sequence[Plan]) -> list[dict[int, tuple[int, ...]]]:
+    """Per rank, for each Reduce (by its place in the body): whose data each source holds, as bit masks of ranks.
+
+    Only who contributed is followed here, chunk by chunk; verify.py proves that it is right.
+    """
+    bodies = [plan.body for plan in plans]
+    held: dict[Ref, int] = {}
+    found: list[dict[int, tuple[int, ...]]] = [{} for _ in plans]
+
+    def mask(ref: Ref) -> int:
+        return 1 << ref.rank if ref.buffer is Buffer.IN else held.get(ref, 0)
+
+    for rank, number in run(bodies):
+        step = bodies[rank][number]
+        if isinstance(step, Post | Wait):
+            continue
+        for offset in range(step.n):
+            sources = tuple(mask(src._replace(chunk=src.chunk + offset)) for src in step.srcs)
+            for dst in step.dsts:
+                held[dst._replace(chunk=dst.chunk + offset)] = _union(sources)
+            if isinstance(step, Reduce) and found[rank].setdefault(number, sources) != sources:
+                raise PlanError(f"rank {rank}, {step}: expected the same contributions in all of its chunks")
+    return found
+
+
+def _union(masks: Sequence[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def folds_once(plans: Sequence[Plan]) -> bool:
+    """Whether every Reduce sees the contributions of all ranks at once, each by itself, and folds them in rank order.
+
+    Such a result has one rounding, is the same for all algorithms of which this holds, and can be averaged exactly.
+    """
+    in_order = tuple(1 << rank for rank in range(len(plans)))
+    return all(sources == in_order for steps in contributions(plans) for sources in steps.values())
+
+
+def completes(plans: Sequence[Plan]) -> list[frozenset[int]]:
+    """Per rank, the Reduce steps (places in the body) whose result holds all contributions: there avg divides."""
+    everybody = (1 << len(plans)) - 1
+    return [
+        frozenset(number for number, sources in steps.items() if _union(sources) == everybody)
+        for steps in contributions(plans)
+    ]

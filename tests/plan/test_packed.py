@@ -1,0 +1,54 @@
+"""The packed form, word by word."""
+
+import pytest
+
+from ascend_rt.plan import COLLECTIVES, build, build_all, fingerprint, pack, single_fold
+
+pytestmark = pytest.mark.proof
+
+IN, OUT, SCRATCH = 0, 1, 2
+
+
+def test_mesh_all_reduce_is_one_complete_reduce():
+    assert pack(build("all_reduce", "mesh", 1, 2)).tolist() == [
+        *(0x504C414E, 2, 1, 2, 1, 1, 0, 1, 1),
+        *(4, 1, 1, 2, 2),
+        *(0, OUT, 1, 1, OUT, 1),
+        *(0, IN, 1, 1, IN, 1),
+    ]
+
+
+def test_ring_reduce_scatter_has_tokens_scratch_and_completes_at_the_end():
+    assert pack(build("reduce_scatter", "ring", 0, 3)).tolist() == [
+        *(0x504C414E, 3, 0, 1, 3, 1, 1, 1, 4),
+        *(4, 1, 0, 1, 2, 0, SCRATCH, 0, 0, IN, 1, 2, IN, 1),
+        *(1, 1),
+        *(2, 2),
+        *(4, 1, 1, 1, 2, 0, OUT, 0, 2, SCRATCH, 0, 0, IN, 0),
+    ]
+
+
+def test_ring_broadcast_copies_destination_first():
+    assert pack(build("broadcast", "ring", 2, 3, root=0, pieces=1)).tolist() == [
+        *(0x504C414E, 3, 2, 1, 1, 1, 0, 1, 2),
+        *(2, 1),
+        *(3, 1, 2, OUT, 0, 1, OUT, 0),
+    ]
+
+
+def test_barrier_has_no_steps():
+    assert pack(build("barrier", "mesh", 3, 4)).tolist() == [0x504C414E, 4, 3, 1, 0, 0, 0, 0, 0]
+
+
+def test_fingerprint_is_equal_on_all_ranks_and_roots_and_differs_between_algorithms():
+    assert len({fingerprint(plan) for root in range(4) for plan in build_all("broadcast", "ring", 4, root)}) == 1
+    prints = {fingerprint(build(c, "mesh", 0, size)) for c in COLLECTIVES for size in (1, 2, 3)}
+    prints |= {fingerprint(build("broadcast", "ring", 0, 3, pieces=pieces)) for pieces in (1, 2, 8)}
+    assert len(prints) == 3 * len(COLLECTIVES) + 3
+    assert all(0 <= value < 2**32 for value in prints)
+
+
+def test_mesh_folds_once_and_a_ring_of_three_does_not():
+    for collective in ("all_reduce", "reduce_scatter"):
+        assert all(single_fold(collective, "mesh", size) for size in range(1, 10))
+        assert [single_fold(collective, "ring", size) for size in (1, 2, 3, 8)] == [True, True, False, False]
