@@ -98,16 +98,15 @@ struct board {
     /* Readers: every waiter, after it found its word wanting.  Nothing is read behind it, acquire for the cause's stamps. */
     _Atomic uint32_t abort;
     uint8_t to_line[LINE_NBYTES - 4];
-    /* One per slot.  round << 2 | enum decision; a word of an older round means OPEN.  64 bits: it must not wrap,
-     * since rounds that carry only payload leave it alone for any number of rounds.
-     * Writers: every member, compare-and-swap from OPEN, once per round.  Acquire and release: who reads COMMIT
-     * written by another has read, through it, that all lines of the round were there. */
-    struct {
-        _Atomic uint64_t word;
-        uint8_t to_line[LINE_NBYTES - 8];
-    } decision[SLOTS];
+    /* What became of the latest call that touches peers' memory: phase << 32 | verdict, where the verdict is 0 (open),
+     * VERDICT_COMMIT, or the abort word of who gave up.  `phase` counts committed calls (see struct left), so a word of
+     * the phase before means open: nobody can be in the next phase before all have decided this one and left it.
+     * Writers: every member, compare-and-swap from open, once per phase.  Acquire and release: who reads a commit
+     * made by another has read, through it, that all lines of the round were there. */
+    _Atomic uint64_t decision;
+    uint8_t to_line2[LINE_NBYTES - 8];
 };
-enum decision { DECISION_OPEN, DECISION_COMMIT, DECISION_ABORT };
+enum { VERDICT_OPEN = 0, VERDICT_COMMIT = 1 };
 
 /* What a rank says of its call: compared word for word between the ranks. */
 struct descriptor {
@@ -169,7 +168,7 @@ struct note {
 _Static_assert(sizeof(struct job) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct rank_line) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct line) == LINE_NBYTES && sizeof(struct left) == LINE_NBYTES, "one line pair");
-_Static_assert(sizeof(struct pair) == LINE_NBYTES && sizeof(struct board) == 3 * LINE_NBYTES, "one line pair each");
+_Static_assert(sizeof(struct pair) == LINE_NBYTES && sizeof(struct board) == 2 * LINE_NBYTES, "one line pair each");
 _Static_assert(sizeof(struct descriptor) == 24, "no padding: it is compared as memory");
 
 #endif

@@ -1,0 +1,447 @@
+/* Segment, Device and Block: the job's memory as Python sees it. */
+#include <errno.h>
+#include <string.h>
+
+#include "binding.h"
+#include "order.h"
+
+/* ---- Segment ---- */
+
+static PyObject *new_segment(PyTypeObject *type, const struct segment *segment)
+{
+    struct segment_object *self = (struct segment_object *)PyType_GenericAlloc(type, 0);
+    if (self)
+        self->segment = *segment;
+    return (PyObject *)self;
+}
+
+static PyObject *raise_errno(int error)
+{
+    errno = error;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+static PyTypeObject *segment_type(PyTypeObject *cls)
+{
+    struct core_module *state = PyType_GetModuleState(cls);
+    return state->segment;
+}
+
+static PyObject *create(PyObject *cls, PyObject *args)
+{
+    struct segment_sizes sizes;
+    unsigned long long window, limit, device_limit;
+    if (!PyArg_ParseTuple(args, "IIKKK:create", &sizes.ranks, &sizes.devices, &window, &limit, &device_limit))
+        return NULL;
+    sizes.window_nbytes = window;
+    sizes.hbm_limit = limit;
+    sizes.hbm_device_limit = device_limit;
+    struct segment segment;
+    int error = segment_create(&segment, &sizes);
+    return error ? raise_errno(error) : new_segment(segment_type((PyTypeObject *)cls), &segment);
+}
+
+static PyObject *attach(PyObject *cls, PyObject *argument)
+{
+    int fd = PyObject_AsFileDescriptor(argument);
+    if (fd < 0)
+        return NULL;
+    struct segment segment;
+    int error = segment_attach(&segment, fd);
+    if (error == EPROTO)
+        return PyErr_Format(PyExc_ValueError,
+                            "descriptor %d holds no job memory of this version of ascend_rt (layout %d): "
+                            "are launcher and rank the same installation?",
+                            fd, LAYOUT_VERSION);
+    return error ? raise_errno(error) : new_segment(segment_type((PyTypeObject *)cls), &segment);
+}
+
+static int parse_rank(const struct segment_object *self, unsigned rank)
+{
+    if (rank < self->segment.job->ranks)
+        return 0;
+    PyErr_Format(PyExc_IndexError, "rank %u of a job of %u", rank, self->segment.job->ranks);
+    return -1;
+}
+
+static PyObject *tuple_of(PyTypeObject *type, PyObject **items, Py_ssize_t n)
+{
+    PyObject *tuple = PyStructSequence_New(type);
+    bool whole = tuple != NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        whole = whole && items[i];
+        if (tuple && items[i])
+            PyStructSequence_SetItem(tuple, i, items[i]);
+        else
+            Py_XDECREF(items[i]);
+    }
+    if (whole)
+        return tuple;
+    Py_XDECREF(tuple);
+    return NULL;
+}
+
+static PyObject *rank_line(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    (void)names;
+    unsigned long rank = nargs == 1 ? PyLong_AsUnsignedLong(args[0]) : UINT32_MAX;
+    if (PyErr_Occurred() || parse_rank(self, (unsigned)rank))
+        return NULL;
+    struct rank_line *line = segment_rank(&self->segment, (uint32_t)rank);
+    struct core_module *state = PyType_GetModuleState(cls);
+    PyObject *items[] = {
+        PyLong_FromUnsignedLong(load_acquire(&line->state)),
+        PyLong_FromLong(load_relaxed(&line->cause)),
+        PyLong_FromUnsignedLong(load_relaxed(&line->pid)),
+        PyLong_FromUnsignedLongLong(load_relaxed(&line->stamp_ns)),
+        PyLong_FromLong((long)load_relaxed(&line->waits_for) - 1),
+        PyLong_FromUnsignedLong(load_relaxed(&line->wait_call)),
+        PyLong_FromUnsignedLong(load_relaxed(&line->wait_collective)),
+        PyLong_FromUnsignedLongLong(load_relaxed(&line->wait_since_ns)),
+        PyLong_FromUnsignedLong(load_relaxed(&line->failure)),
+        PyLong_FromUnsignedLongLong(load_relaxed(&line->hbm_in_use)),
+    };
+    return tuple_of(state->rank_line, items, (Py_ssize_t)(sizeof items / sizeof *items));
+}
+
+PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struct note *note)
+{
+    const char *end = line->said.flags & LINE_NOTE ? memchr(note->text, 0, NOTE_NBYTES) : NULL;
+    PyObject *items[] = {
+        PyLong_FromUnsignedLong(notify_number(&line->round)),
+        PyLong_FromUnsignedLong(line->said.call),
+        PyLong_FromLong(line->said.collective),
+        PyLong_FromLong(line->said.dtype),
+        PyLong_FromLong(line->said.op),
+        PyLong_FromLong(line->said.flags),
+        PyLong_FromUnsignedLong(line->said.root),
+        PyLong_FromUnsignedLong(line->said.fingerprint),
+        PyLong_FromUnsignedLongLong(line->said.count),
+        PyUnicode_DecodeUTF8(note->text, end ? end - note->text : 0, "replace"),
+    };
+    return tuple_of(type, items, (Py_ssize_t)(sizeof items / sizeof *items));
+}
+
+static PyObject *line(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    (void)names;
+    unsigned long rank = nargs == 2 ? PyLong_AsUnsignedLong(args[0]) : UINT32_MAX;
+    unsigned long slot = nargs == 2 ? PyLong_AsUnsignedLong(args[1]) : 0;
+    if (PyErr_Occurred() || parse_rank(self, (unsigned)rank))
+        return NULL;
+    struct core_module *state = PyType_GetModuleState(cls);
+    struct board *board = segment_world_board(&self->segment);
+    uint32_t n = self->segment.job->ranks;
+    return line_as_tuple(state->line, board_line(board, n, slot % SLOTS, (uint32_t)rank),
+                         board_note(board, n, slot % SLOTS, (uint32_t)rank));
+}
+
+static PyObject *set_state(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    static char *names[] = {"rank", "state", "cause", "pid", NULL};
+    unsigned rank, rank_state, pid = 0;
+    int cause = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "II|iI:set_state", names, &rank, &rank_state, &cause, &pid) ||
+        parse_rank(self, rank))
+        return NULL;
+    struct rank_line *own = segment_rank(&self->segment, rank);
+    store_relaxed(&own->cause, cause);
+    if (pid)
+        store_relaxed(&own->pid, pid);
+    store_relaxed(&own->stamp_ns, linux_host.now_ns(NULL));
+    store_release(&own->state, rank_state);
+    Py_RETURN_NONE;
+}
+
+static PyObject *raise_abort(PyObject *object, PyObject *args)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    unsigned kind, culprit;
+    if (!PyArg_ParseTuple(args, "II:raise_abort", &kind, &culprit) || parse_rank(self, culprit))
+        return NULL;
+    board_raise_abort(segment_world_board(&self->segment), (enum abort_kind)kind, culprit, 0);
+    Py_RETURN_NONE;
+}
+
+static PyObject *abort_word(PyObject *object, PyObject *none)
+{
+    (void)none;
+    struct segment_object *self = (struct segment_object *)object;
+    return PyLong_FromUnsignedLong(load_acquire(&segment_world_board(&self->segment)->abort));
+}
+
+static PyObject *get_number(PyObject *object, void *offset)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    return PyLong_FromUnsignedLongLong(*(uint64_t *)((char *)self->segment.job + (uintptr_t)offset));
+}
+
+static PyObject *get_small_number(PyObject *object, void *offset)
+{
+    struct segment_object *self = (struct segment_object *)object;
+    return PyLong_FromUnsignedLong(*(uint32_t *)((char *)self->segment.job + (uintptr_t)offset));
+}
+
+static PyObject *get_hbm_in_use(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(load_relaxed(&((struct segment_object *)object)->segment.job->hbm_in_use));
+}
+
+static PyObject *get_fd(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLong(((struct segment_object *)object)->segment.fd);
+}
+
+static PyObject *get_base(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromVoidPtr(((struct segment_object *)object)->segment.base);
+}
+
+/* Not unmapped, and its descriptor not closed: arrays and streams may still look at it, until the process ends. */
+static void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+#define KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
+#define OFFSET(field) ((void *)offsetof(struct job, field))
+
+static PyMethodDef segment_methods[] = {
+    {"create", create, METH_VARARGS | METH_CLASS, "A new anonymous, sealed segment."},
+    {"attach", attach, METH_O | METH_CLASS, "Map the segment behind a descriptor."},
+    {"rank_line", KEYWORDS(rank_line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "One rank's line of the control area."},
+    {"line", KEYWORDS(line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What a rank last wrote on the world's board."},
+    {"set_state", KEYWORDS(set_state), METH_VARARGS | METH_KEYWORDS, "Publish a rank's state; the server's alone."},
+    {"raise_abort", raise_abort, METH_VARARGS, "End the world's communicator; the server's alone."},
+    {"abort_word", abort_word, METH_NOARGS, "Why the world's communicator ended, 0 if it has not."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef segment_properties[] = {
+    {"fd", get_fd, NULL, "descriptor of the anonymous file", NULL},
+    {"base", get_base, NULL, "address of the mapping in this process", NULL},
+    {"nbytes", get_number, NULL, "of the whole segment", OFFSET(nbytes)},
+    {"ranks", get_small_number, NULL, "of the job", OFFSET(ranks)},
+    {"devices", get_small_number, NULL, "windows", OFFSET(devices)},
+    {"window_nbytes", get_number, NULL, "address space of one device", OFFSET(window_nbytes)},
+    {"hbm_limit", get_number, NULL, "bytes that may be allocated in all devices", OFFSET(hbm_limit)},
+    {"hbm_device_limit", get_number, NULL, "bytes that may be allocated in one device", OFFSET(hbm_device_limit)},
+    {"hbm_in_use", get_hbm_in_use, NULL, "bytes allocated in all devices", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot segment_slots[] = {
+    {Py_tp_methods, segment_methods},
+    {Py_tp_getset, segment_properties},
+    {Py_tp_dealloc, free_object},
+    {0, NULL},
+};
+
+static PyType_Spec segment_spec = {
+    .name = "ascend_rt.core._core.Segment",
+    .basicsize = sizeof(struct segment_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = segment_slots,
+};
+
+static PyStructSequence_Field rank_line_fields[] = {
+    {"state", NULL}, {"cause", NULL}, {"pid", NULL}, {"stamp_ns", NULL}, {"waits_for", NULL}, {"wait_call", NULL},
+    {"wait_collective", NULL}, {"wait_since_ns", NULL}, {"failure", NULL}, {"hbm_in_use", NULL}, {NULL, NULL},
+};
+static PyStructSequence_Desc rank_line_desc = {"ascend_rt.core._core.RankLine", NULL, rank_line_fields, 10};
+
+static PyStructSequence_Field line_fields[] = {
+    {"round", NULL}, {"call", NULL}, {"collective", NULL}, {"dtype", NULL}, {"op", NULL}, {"flags", NULL},
+    {"root", NULL}, {"fingerprint", NULL}, {"count", NULL}, {"note", NULL}, {NULL, NULL},
+};
+static PyStructSequence_Desc line_desc = {"ascend_rt.core._core.Line", NULL, line_fields, 10};
+
+/* ---- Device and Block ---- */
+
+struct block_object {
+    PyObject_HEAD
+    struct device_object *device;
+    uint64_t offset;
+    Py_ssize_t nbytes;
+};
+
+static PyObject *new_device(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    struct core_module *state = PyType_GetModuleState(type);
+    PyObject *segment;
+    unsigned index, owner;
+    if (keywords && PyDict_Size(keywords))
+        return PyErr_Format(PyExc_TypeError, "Device takes no keyword arguments");
+    if (!PyArg_ParseTuple(args, "O!II:Device", state->segment, &segment, &index, &owner) ||
+        parse_rank((struct segment_object *)segment, owner))
+        return NULL;
+    const struct segment *memory = &((struct segment_object *)segment)->segment;
+    if (index >= memory->job->devices)
+        return PyErr_Format(PyExc_IndexError, "device %u of %u", index, memory->job->devices);
+    struct device_object *self = (struct device_object *)PyType_GenericAlloc(type, 0);
+    if (!self)
+        return NULL;
+    self->segment = (struct segment_object *)Py_NewRef(segment);
+    if (arena_open(&self->arena, memory, index, segment_rank(memory, owner)) != ARENA_DONE) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static void free_device(PyObject *object)
+{
+    struct device_object *self = (struct device_object *)object;
+    arena_close(&self->arena);
+    Py_CLEAR(self->segment);
+    free_object(object);
+}
+
+static PyObject *device_malloc(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    static const char *const why[] = {"", "no free block is large enough", "over the budget", "no host memory"};
+    struct device_object *self = (struct device_object *)object;
+    (void)names;
+    Py_ssize_t nbytes = nargs == 1 ? PyLong_AsSsize_t(args[0]) : -1;
+    if (PyErr_Occurred())
+        return NULL;
+    if (nbytes < 0)
+        return PyErr_Format(PyExc_ValueError, "malloc takes a number of bytes that is not negative");
+    uint64_t offset;
+    enum arena_end end = arena_malloc(&self->arena, (uint64_t)nbytes, &offset);
+    if (end != ARENA_DONE)
+        return PyErr_Format(PyExc_MemoryError, "%s", why[end]);
+    struct core_module *state = PyType_GetModuleState(cls);
+    struct block_object *block = (struct block_object *)PyType_GenericAlloc(state->block, 0);
+    if (!block) {
+        arena_free(&self->arena, offset);
+        return NULL;
+    }
+    block->device = (struct device_object *)Py_NewRef(object);
+    block->offset = offset;
+    block->nbytes = nbytes;
+    return (PyObject *)block;
+}
+
+static PyObject *device_holds(PyObject *object, PyObject *args)
+{
+    unsigned long long address, nbytes;
+    uint64_t offset;
+    if (!PyArg_ParseTuple(args, "KK:holds", &address, &nbytes))
+        return NULL;
+    return PyBool_FromLong(arena_find(&((struct device_object *)object)->arena, (void *)(uintptr_t)address, nbytes, &offset));
+}
+
+static PyObject *get_in_use(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((struct device_object *)object)->arena.in_use);
+}
+
+static PyObject *get_peak(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((struct device_object *)object)->arena.peak);
+}
+
+static PyObject *get_largest_free(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(arena_largest_free(&((struct device_object *)object)->arena));
+}
+
+static PyMethodDef device_methods[] = {
+    {"malloc", KEYWORDS(device_malloc), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "A new block of device memory."},
+    {"holds", device_holds, METH_VARARGS, "Does a range of addresses lie inside one live block?"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef device_properties[] = {
+    {"in_use", get_in_use, NULL, "bytes in live blocks", NULL},
+    {"peak", get_peak, NULL, "largest in_use so far", NULL},
+    {"largest_free", get_largest_free, NULL, "bytes of the largest free block", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot device_slots[] = {
+    {Py_tp_new, new_device},
+    {Py_tp_methods, device_methods},
+    {Py_tp_getset, device_properties},
+    {Py_tp_dealloc, free_device},
+    {0, NULL},
+};
+
+static PyType_Spec device_spec = {
+    .name = "ascend_rt.core._core.Device",
+    .basicsize = sizeof(struct device_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = device_slots,
+};
+
+static void free_block(PyObject *object)
+{
+    struct block_object *self = (struct block_object *)object;
+    if (self->device) {
+        arena_free(&self->device->arena, self->offset);
+        Py_CLEAR(self->device);
+    }
+    free_object(object);
+}
+
+static int block_buffer(PyObject *object, Py_buffer *view, int flags)
+{
+    struct block_object *self = (struct block_object *)object;
+    return PyBuffer_FillInfo(view, object, self->device->arena.segment.base + self->offset, self->nbytes, 0, flags);
+}
+
+static PyObject *block_address(PyObject *object, void *closure)
+{
+    (void)closure;
+    struct block_object *self = (struct block_object *)object;
+    return PyLong_FromVoidPtr(self->device->arena.segment.base + self->offset);
+}
+
+static PyObject *block_offset(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(((struct block_object *)object)->offset);
+}
+
+static PyGetSetDef block_properties[] = {
+    {"address", block_address, NULL, "where it begins, in this process", NULL},
+    {"offset", block_offset, NULL, "where it begins, in the segment", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot block_slots[] = {
+    {Py_tp_getset, block_properties},
+    {Py_bf_getbuffer, block_buffer},
+    {Py_tp_dealloc, free_block},
+    {0, NULL},
+};
+
+static PyType_Spec block_spec = {
+    .name = "ascend_rt.core._core.Block",
+    .basicsize = sizeof(struct block_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = block_slots,
+};
+
+int add_memory_types(PyObject *module, struct core_module *state)
+{
+    state->segment = add_type(module, &segment_spec);
+    state->device = add_type(module, &device_spec);
+    state->block = add_type(module, &block_spec);
+    state->rank_line = PyStructSequence_NewType(&rank_line_desc);
+    state->line = PyStructSequence_NewType(&line_desc);
+    return state->segment && state->device && state->block && state->rank_line && state->line ? 0 : -1;
+}

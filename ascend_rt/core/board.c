@@ -1,0 +1,166 @@
+/* How ranks meet.  The rules, each found by exploring every interleaving (tests/core/board_model.py):
+ *
+ * 1. A round fails only when all its lines have been read: all ranks take the same decision from the same lines.
+ * 2. Leaving a round in any other way ends the communicator for good.
+ * 3. A call that touches peers' memory is decided once, commit or abort; the loser obeys.  After a commit nobody
+ *    raises before every peer is out of the data phase or dead.
+ * 4. A waiter looks first at what it waits for (wait.c).
+ * 5. Two numbers: the round picks the slot, the call is compared.
+ * 6. A refusal is a line like any other.
+ * 7. Only what all ranks of a communicator take part in uses its board.
+ * 8. States of ranks have one writer, the server of the job.
+ */
+#include <string.h>
+
+#include "communicator.h"
+#include "order.h"
+
+static uint32_t slot_of(uint32_t round) { return round % SLOTS; }
+
+bool board_has_ended(const struct communicator *c) { return load_acquire(&c->board->abort) != 0; }
+
+struct line *board_begin(struct communicator *c) { return board_line(c->board, c->size, slot_of(c->round), c->rank); }
+
+/* ---- giving up ---- */
+
+static uint32_t cause_word(const struct communicator *c, enum abort_kind kind, uint32_t culprit)
+{
+    return (uint32_t)kind << ABORT_KIND_SHIFT | (c->members[culprit] + 1) << ABORT_RANK_SHIFT | (c->members[c->rank] + 1);
+}
+
+static uint32_t cause_of(const struct communicator *c, enum wait_end end, uint32_t peer)
+{
+    if (end == WAIT_INTERRUPTED)
+        return cause_word(c, ABORT_INTERRUPT, c->rank);
+    if (end == WAIT_TIMEOUT)
+        return cause_word(c, ABORT_TIMEOUT, peer);
+    bool died = load_acquire(&c->waiter.ranks[c->members[peer]].state) == RANK_DEAD;
+    return cause_word(c, died ? ABORT_DEATH : ABORT_LEFT, peer);
+}
+
+/* The first cause stays; this rank's failure is that cause. */
+static enum call_end abort_with(struct communicator *c, uint32_t cause)
+{
+    uint32_t first = 0;
+    if (!swap_if_equal(&c->board->abort, &first, cause))
+        cause = first;
+    store_relaxed(&c->waiter.own->failure, cause);
+    return CALL_ABORTED;
+}
+
+/* Shared memory holds what no rank of this library writes. */
+void board_overrun(struct communicator *c) { abort_with(c, cause_word(c, ABORT_OVERRUN, c->rank)); }
+
+/* Moves this phase's decision from open to `verdict`; returns the verdict that holds. */
+static uint32_t decide(struct communicator *c, uint32_t verdict)
+{
+    uint64_t next = (uint64_t)(c->phase + 1) << 32;
+    uint64_t now = load_acquire(&c->board->decision);
+    while (now >> 32 != next >> 32)
+        if (swap_if_equal(&c->board->decision, &now, next | verdict))
+            return verdict;
+    return (uint32_t)now;
+}
+
+/* A wait for a line ended without it.  True if the call goes on all the same, because somebody has committed it. */
+static bool obeys_a_commit(struct communicator *c, enum wait_end end, uint32_t peer, bool commits, enum call_end *result)
+{
+    uint32_t cause = end == WAIT_ABORTED ? load_acquire(&c->board->abort) : cause_of(c, end, peer);
+    if (commits && decide(c, cause) == VERDICT_COMMIT)
+        return true;
+    *result = abort_with(c, cause);
+    return false;
+}
+
+/* ---- a round ---- */
+
+static enum call_end read_lines(struct communicator *c, const struct descriptor *said, bool commits)
+{
+    for (uint32_t i = 1; i < c->size; i++) {
+        uint32_t peer = (c->rank + i) % c->size;
+        struct line *line = board_line(c->board, c->size, slot_of(c->round), peer);
+        enum wait_end end;
+        enum call_end result;
+        while ((end = notify_wait(&c->waiter, &line->round, c->round, peer)) != WAIT_ARRIVED)
+            if (!obeys_a_commit(c, end, peer, commits, &result))
+                return result;
+        if (notify_number(&line->round) != (c->round & (UINT32_MAX >> NOTIFY_SHIFT)))
+            return abort_with(c, cause_word(c, ABORT_OVERRUN, peer));
+        if (memcmp(&line->said, said, sizeof *said) || line->said.flags & LINE_REFUSED)
+            c->differs = true;
+    }
+    return c->differs ? CALL_DIFFERS : CALL_DONE;
+}
+
+enum call_end board_round(struct communicator *c, const struct descriptor *said, bool commits)
+{
+    struct line *mine = board_begin(c);
+    mine->said = *said;
+    c->differs = said->flags & LINE_REFUSED;
+    c->waiter.call = said->call;
+    c->waiter.collective = said->collective;
+    notify_post(&c->waiter.host, &mine->round, c->round);
+    enum call_end end = read_lines(c, said, commits);
+    if (end == CALL_ABORTED)
+        return end;
+    c->round++;
+    if (end == CALL_DIFFERS || !commits)
+        return end;
+    uint32_t verdict = decide(c, VERDICT_COMMIT);
+    if (verdict != VERDICT_COMMIT)
+        return abort_with(c, verdict);
+    c->phase++;
+    return CALL_DONE;
+}
+
+/* ---- the way out of the data phase ---- */
+
+/* This communicator has ended: waits until every peer is out of the data phase or gone (death is a safe fence, time is
+ * not) and only then returns.  The call is done if everybody's part of it is. */
+static enum call_end quiesce(struct communicator *c)
+{
+    bool complete = !board_left(c->board, c->size, c->rank)->cut_short;
+    c->quiescing = true;
+    for (uint32_t i = 1; i < c->size; i++) {
+        uint32_t peer = (c->rank + i) % c->size;
+        struct left *left = board_left(c->board, c->size, peer);
+        while (notify_wait_out(&c->waiter, &left->phase, c->phase, peer) == WAIT_INTERRUPTED)
+            ;
+        complete = complete && notify_reached(&left->phase, c->phase) && !left->cut_short;
+    }
+    c->quiescing = false;
+    if (!complete)
+        return CALL_ABORTED;
+    store_relaxed(&c->waiter.own->failure, 0);
+    return CALL_DONE;
+}
+
+static void abort_after(struct communicator *c, enum wait_end end, uint32_t peer)
+{
+    abort_with(c, end == WAIT_ABORTED ? load_acquire(&c->board->abort) : cause_of(c, end, peer));
+}
+
+/* `end` says how the steps ended here: WAIT_ARRIVED, or why a wait for `peer` failed.  The abort word is raised before
+ * a left that was cut short is posted: who reads the one finds the other. */
+enum call_end board_leave(struct communicator *c, enum wait_end end, uint32_t peer)
+{
+    struct left *mine = board_left(c->board, c->size, c->rank);
+    mine->cut_short = end != WAIT_ARRIVED;
+    if (mine->cut_short)
+        abort_after(c, end, peer);
+    notify_post(&c->waiter.host, &mine->phase, c->phase);
+    if (mine->cut_short)
+        return quiesce(c);
+    for (uint32_t i = 1; i < c->size; i++) {
+        peer = (c->rank + i) % c->size;
+        struct left *left = board_left(c->board, c->size, peer);
+        end = notify_wait(&c->waiter, &left->phase, c->phase, peer);
+        if (end == WAIT_ARRIVED && left->cut_short)
+            end = WAIT_ABORTED;
+        if (end != WAIT_ARRIVED) {
+            abort_after(c, end, peer);
+            return quiesce(c);
+        }
+    }
+    return CALL_DONE;
+}

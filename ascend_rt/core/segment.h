@@ -1,0 +1,39 @@
+/* The job's memory, mapped: made by the server of the job, found by its descriptor by everyone else. */
+#ifndef ASCEND_RT_SEGMENT_H
+#define ASCEND_RT_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "layout.h"
+
+struct segment {
+    int fd;
+    unsigned char *base; /* of the mapping in this process */
+    struct job *job;     /* at base */
+};
+
+struct segment_sizes {
+    uint32_t ranks, devices;
+    uint64_t window_nbytes; /* a multiple of 2 MiB */
+    uint64_t hbm_limit, hbm_device_limit;
+};
+
+/* Both return 0, or an errno: EINVAL for sizes that make no segment, EPROTO for a descriptor that holds none. */
+int segment_create(struct segment *segment, const struct segment_sizes *sizes);
+int segment_attach(struct segment *segment, int fd);
+
+struct rank_line *segment_rank(const struct segment *segment, uint32_t rank);
+struct board *segment_world_board(const struct segment *segment);
+unsigned char *segment_window(const struct segment *segment, uint32_t device);
+
+/* The parts of a board of `n` ranks. */
+struct line *board_line(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
+struct left *board_left(struct board *board, uint32_t n, uint32_t rank);
+struct pair *board_pair(struct board *board, uint32_t n, uint32_t from, uint32_t to);
+struct note *board_note(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
+
+/* Ends a communicator; false if it had ended before, and then the first cause stays. */
+bool board_raise_abort(struct board *board, enum abort_kind kind, uint32_t culprit, uint32_t raiser_plus_1);
+
+#endif

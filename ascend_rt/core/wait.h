@@ -1,0 +1,59 @@
+/* Posting and waiting: the one place where a rank stands still.
+ *
+ * Waiting is a short spin, then yields, then sleeps on a futex of bounded length.  A waiter looks first at what it
+ * waits for; only if that has not come, at the communicator's abort word and at the state of the rank it waits
+ * for; and then once more at what it waits for, because the word may have been posted in between, and a rank that
+ * did everything right must not fail for the sake of a peer that left afterwards.
+ *
+ * The clock, the yield, the sleep and the wake are handed in, so that tests run the slow path without time passing.
+ */
+#ifndef ASCEND_RT_WAIT_H
+#define ASCEND_RT_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+struct wait_host {
+    void *context;
+    uint64_t (*now_ns)(void *context);
+    void (*yield)(void *context);
+    /* Sleeps while *word is `expected`, at most `nanoseconds`; true if it ended by time. */
+    bool (*sleep)(void *context, _Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds);
+    void (*wake)(void *context, _Atomic uint32_t *word);
+    /* The wait will be long: told once, before the first yield.  May be NULL. */
+    void (*blocks)(void *context);
+    /* Between two sleeps, with the time waited so far; false leaves the wait (an interrupt).  May be NULL. */
+    bool (*attend)(void *context, uint64_t waited_ns);
+    /* Everybody has committed, no byte has been moved: where a test stops a rank.  May be NULL. */
+    void (*committed)(void *context);
+};
+
+extern const struct wait_host linux_host; /* futex, sched_yield, CLOCK_MONOTONIC */
+
+struct waiter {
+    struct wait_host host;
+    uint32_t spins, yields;
+    uint64_t sleep_ns;   /* longest sleep */
+    uint64_t timeout_ns; /* longest wait; 0: for ever */
+    _Atomic uint32_t *abort;
+    struct rank_line *ranks;     /* of the job */
+    const uint32_t *members;     /* ranks of the job by rank of the communicator */
+    struct rank_line *own;       /* where a report finds what this rank waits for */
+    uint32_t call, collective;   /* said in that report */
+    uint64_t sleeps;             /* statistics */
+    uint64_t late_sleeps;        /* ended by time although the word had changed and nobody was going to wake: must be 0 */
+};
+
+enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_INTERRUPTED };
+
+void notify_post(const struct wait_host *host, struct notify *notify, uint32_t number);
+/* Waits until `notify`, which rank `peer` of the communicator writes, has reached `number`. */
+enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer);
+/* The same, but a raised abort word and the clock do not end it: only arrival, the peer's end or an interrupt do. */
+enum wait_end notify_wait_out(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer);
+bool notify_reached(const struct notify *notify, uint32_t number);
+uint32_t notify_number(const struct notify *notify);
+
+#endif
