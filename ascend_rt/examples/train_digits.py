@@ -10,6 +10,7 @@ The samples are 1,797 digits of 8x8 pixels: E. Alpaydin and C. Kaynak, "Optical 
 Machine Learning Repository, https://doi.org/10.24432/C50P49, CC BY 4.0 (digits.npz, described in DIGITS.md).
 """
 
+import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,8 @@ import ascend_rt as rt
 from ascend_rt.hccl import Communicator
 
 PIXELS, HIDDEN, CLASSES = 64, 256, 10
+SHAPES: tuple[tuple[int, ...], ...] = ((PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
+SIZE = sum(math.prod(shape) for shape in SHAPES)  # weights of the whole network
 BATCH = 120  # samples of one step, all ranks together
 EPOCHS = 60
 RATE, MOMENTUM = 0.3, 0.9
@@ -51,13 +54,10 @@ class Layers(NamedTuple):
     weight2: NDArray[Any]
     bias2: NDArray[Any]
 
-    SHAPES = ((PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
-    SIZE = sum(int(np.prod(shape)) for shape in SHAPES)
-
     @classmethod
     def of(cls, flat: NDArray[Any]) -> "Layers":
-        ends = np.cumsum([np.prod(shape) for shape in cls.SHAPES])[:-1]
-        return cls(*(part.reshape(shape) for part, shape in zip(np.split(flat, ends), cls.SHAPES, strict=True)))
+        ends = np.cumsum([math.prod(shape) for shape in SHAPES])[:-1]
+        return cls(*(part.reshape(shape) for part, shape in zip(np.split(flat, ends), SHAPES, strict=True)))
 
 
 class Outcome(NamedTuple):
@@ -109,7 +109,7 @@ def backward(layers: Layers, samples: Samples, gradients: Layers) -> float:
 
 def initial_weights() -> Floats:
     """He's initialisation, flat."""
-    flat = np.zeros(Layers.SIZE, np.float32)
+    flat = np.zeros(SIZE, np.float32)
     layers, random = Layers.of(flat), np.random.default_rng(SEED)
     layers.weight1[...] = random.normal(0, np.sqrt(2 / PIXELS), layers.weight1.shape)
     layers.weight2[...] = random.normal(0, np.sqrt(2 / HIDDEN), layers.weight2.shape)
@@ -132,14 +132,14 @@ def train(comm: Communicator, samples: Samples, steps: Iterable[NDArray[np.intp]
     share = BATCH // comm.size
     mine = slice(comm.rank * share, (comm.rank + 1) * share)
 
-    weights = rt.empty(Layers.SIZE, np.float32)
+    weights = rt.empty(SIZE, np.float32)
     if comm.rank == 0:
         weights[...] = initial_weights()
     comm.broadcast(weights, root=0)
 
-    gradients = rt.empty(Layers.SIZE, np.float16)
+    gradients = rt.empty(SIZE, np.float16)
     loss = rt.empty(1, np.float32)
-    velocity = np.zeros(Layers.SIZE, np.float32)
+    velocity = np.zeros(SIZE, np.float32)
     layers, slots, losses = Layers.of(weights), Layers.of(gradients), []
     for batch in steps:
         loss[0] = backward(layers, samples.take(batch[mine]), slots)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ascend_rt.examples import train_digits
-from ascend_rt.examples.train_digits import BATCH, CLASSES, LOSS_SCALE, Layers
+from ascend_rt.examples.train_digits import BATCH, CLASSES, LOSS_SCALE, SHAPES, SIZE, Layers
 
 HCCL_RUN = str(Path(sys.executable).with_name("hccl-run"))
 JOB = str(Path(__file__).with_name("digits_job.py"))
@@ -43,7 +43,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[st
 @pytest.mark.processes
 def test_the_ranks_weights_are_equal_bit_for_bit(trained: Callable[[int], dict[str, NDArray[np.float32]]]) -> None:
     weights = trained(4)["weights"]
-    assert weights.shape == (4, Layers.SIZE) and np.isfinite(weights).all() and weights.std() > 0.01
+    assert weights.shape == (4, SIZE) and np.isfinite(weights).all() and weights.std() > 0.01
     bits = weights.view(np.uint32)
     assert (bits == bits[0]).all()
 
@@ -115,16 +115,16 @@ def test_the_gradients_are_the_slopes_of_the_loss() -> None:
     """Against central differences of the loss in fp64, along random directions."""
     random = np.random.default_rng(7)
     samples = train_digits.load()[0].take(np.arange(30))
-    weights = train_digits.initial_weights() + random.normal(0, 0.05, Layers.SIZE)
-    scaled = np.empty(Layers.SIZE)
+    weights = train_digits.initial_weights() + random.normal(0, 0.05, SIZE)
+    scaled = np.empty(SIZE)
     train_digits.backward(Layers.of(weights), samples, Layers.of(scaled))
 
     def loss(at: NDArray[np.float64]) -> float:
-        return train_digits.backward(Layers.of(at), samples, Layers.of(np.empty(Layers.SIZE)))
+        return train_digits.backward(Layers.of(at), samples, Layers.of(np.empty(SIZE)))
 
-    ends = np.cumsum([np.prod(shape) for shape in Layers.SHAPES])
+    ends = np.cumsum([np.prod(shape) for shape in SHAPES])
     for start, end in zip((0, *ends[:-1]), ends, strict=True):
-        direction = np.zeros(Layers.SIZE)
+        direction = np.zeros(SIZE)
         direction[start:end] = random.normal(size=end - start)
         slope = (loss(weights + 1e-6 * direction) - loss(weights - 1e-6 * direction)) / 2e-6
         assert scaled @ direction / LOSS_SCALE == pytest.approx(slope, rel=1e-4)
@@ -132,9 +132,9 @@ def test_the_gradients_are_the_slopes_of_the_loss() -> None:
 
 @pytest.mark.proof
 def test_layers_are_views_of_one_flat_array() -> None:
-    flat = np.arange(Layers.SIZE, dtype=np.float32)
+    flat = np.arange(SIZE, dtype=np.float32)
     layers = Layers.of(flat)
-    assert [layer.shape for layer in layers] == list(Layers.SHAPES)
+    assert [layer.shape for layer in layers] == list(SHAPES)
     assert np.concatenate([layer.ravel() for layer in layers]).tolist() == flat.tolist()
     assert all(np.shares_memory(layer, flat) for layer in layers)
     assert layers.bias2.shape == (CLASSES,)
