@@ -156,8 +156,8 @@ def measure(side: Side, x: NDArray[Any], calls: int, batches: int) -> float:
 def serve(side: Side, connection: socket.socket, dtype: np.dtype[Any]) -> None:
     """Answers requests until the connection ends; values are checked at the first request of each size."""
     arrays: dict[int, NDArray[Any]] = {}
-    with connection, connection.makefile("rw", encoding="ascii") as lines:
-        print(side.rank, side.size, file=lines, flush=True)
+    with connection, connection.makefile(encoding="ascii") as lines:
+        connection.sendall(f"{side.rank} {side.size}\n".encode())
         for line in lines:
             nbytes, calls, batches = map(int, line.split())
             if nbytes not in arrays:
@@ -165,7 +165,7 @@ def serve(side: Side, connection: socket.socket, dtype: np.dtype[Any]) -> None:
                 check(side, arrays[nbytes])
             microseconds = measure(side, arrays[nbytes], calls, batches)
             if side.rank == 0:
-                print(microseconds, file=lines, flush=True)
+                connection.sendall(f"{microseconds}\n".encode())
 
 
 def main() -> None:
