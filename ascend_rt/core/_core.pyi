@@ -1,8 +1,11 @@
 """What the native core offers to Python. Everything here is mechanism; what to do is decided in Python."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
+import numpy as np
 import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
 
 LAYOUT_VERSION: Final[int]
 PAYLOAD_NBYTES: Final[int]
@@ -80,3 +83,67 @@ class Segment:
 
 def die_with_parent(parent: int) -> None:
     """SIGKILL this process when its parent dies; kills it at once if `parent` is not its parent any more."""
+
+def reduce(dtype: int, op: int, variant: int, destination: Any, first: Any, second: Any, divisor: int) -> None:
+    """One reduction kernel by itself, on two sources of equal size: for tests and measurements."""
+
+def chunk_start(count: int, chunks: int, item_nbytes: int, chunk: int) -> int:
+    """First element of a flat chunk in a buffer of blocks of `count` elements, each cut into `chunks`."""
+
+KERNEL_PLAIN: Final[int]
+KERNEL_AVX2: Final[int]
+CALL_DONE: Final[int]
+CALL_DIFFERS: Final[int]
+CALL_ABORTED: Final[int]
+CALL_NO_CHOICE: Final[int]
+CALL_NO_SCRATCH: Final[int]
+CALL_NOT_DEVICE_MEMORY: Final[int]
+LINE_REFUSED: Final[int]
+
+class Block:
+    """A live block of device memory; a writable buffer, freed when nothing refers to it."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Device:
+    """Sub-allocates one window of the segment; belongs to the process that opened it."""
+
+    def __new__(cls, segment: Segment, index: int, owner: int) -> Device: ...
+    def malloc(self, nbytes: int) -> Block:
+        """MemoryError, with the reason as its text, if there is no room or no budget."""
+    def holds(self, address: int, nbytes: int) -> bool: ...
+    @property
+    def in_use(self) -> int: ...
+    @property
+    def peak(self) -> int: ...
+    @property
+    def largest_free(self) -> int: ...
+
+class Communicator:
+    """One rank's side of a communicator. A subclass supplies _all_reduce, _broadcast, _fail and _attend."""
+
+    rank: int
+    size: int
+    def __new__(
+        cls, segment: Segment, device: Device, rank: int, size: int, dtypes: dict[np.dtype[np.generic], int]
+    ) -> Self: ...
+    def all_reduce(self, x: Array, out: Array | None = None, op: Any = "sum", stream: None = None) -> Array: ...
+    def broadcast(self, x: Array, root: int = 0, stream: None = None) -> Array: ...
+    def _call(self, collective: int, dtype: int, op: int, root: int, count: int, x: Any, out: Any, /) -> int: ...
+    def _refuse(self, collective: int, why: str, /) -> int: ...
+    def _tell(self, collective: int, text: str, /) -> int: ...
+    def _add_choice(
+        self, collective: int, dtype: int, op: int, root: int, least: int, most: int, fingerprint: int, plan: Any, /
+    ) -> None: ...
+    def _scratch_needed(self, collective: int, dtype: int, op: int, root: int, count: int, /) -> int: ...
+    def _set_scratch(self, block: Block, offset: int, nbytes: int, /) -> None: ...
+    def _tune(self, spins: int, yields: int, sleep_ns: int, timeout_ns: int, kernels: int, /) -> None: ...
+    def _stop_when_committed(self) -> None: ...
+    def _close(self) -> None: ...
+    def _lines(self) -> list[Line]: ...
+    def _abort_word(self) -> int: ...
+    def _statistics(self) -> dict[str, int]: ...

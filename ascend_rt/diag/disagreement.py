@@ -1,0 +1,83 @@
+"""Words for ranks that do not make the same call: who said what, in which point they differ, what to do about it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one rank said of its call. A rank whose own arguments are wrong says only why it refuses."""
+
+    rank: int
+    call: int
+    collective: str
+    count: int
+    dtype: str
+    op: str | None
+    root: int | None
+    fingerprint: int
+    refusal: str | None = None
+    where: str = ""
+
+
+# The points in the order in which they explain: a different collective makes all others differ too.
+POINTS = {
+    "collective": "Every rank must make the same calls in the same order. Often a branch that only some ranks take.",
+    "call": "A rank skipped or added a call. Make the same calls on every rank, or comm.destroy() and start anew.",
+    "dtype": "Every rank must pass arrays of the same dtype.",
+    "count": "Every rank must pass the same count. Often the last, shorter batch: pad it or drop it on all ranks.",
+    "op": "Every rank must pass the same op.",
+    "root": "Every rank must name the same root.",
+    "fingerprint": "The ranks chose different algorithms: give all ranks the same settings and the same version.",
+}
+
+
+def differing_points(statements: Sequence[Statement]) -> list[str]:
+    """Names of the points in which the statements are not all equal, the most telling first."""
+    return [point for point in POINTS if len({getattr(said, point) for said in statements}) > 1]
+
+
+def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
+    """The whole story of a call that failed because its lines differ or one of them refuses.
+
+    Begins without the error's code; `statements` are those of all ranks, in rank order.
+    """
+    refused = [said for said in statements if said.refusal is not None]
+    if refused:
+        return _describe_refusals(statements, refused, group)
+    points = differing_points(statements)
+    calls = sorted({f"{said.collective} #{said.call}" for said in statements})
+    head = f'{" / ".join(calls)} of group "{group}": the ranks do not agree on {", ".join(points)}'
+    majority = Counter(map(_what, statements)).most_common(1)[0][0]
+    lines = [head]
+    for said in statements:
+        mark = "     <- this rank" if said.rank == own_rank else ""
+        odd = "  !" if len(statements) > 2 and _what(said) != majority else ""
+        lines.append(f"  rank {said.rank}{_place(said)}  {_what(said)}{odd}{mark}")
+    lines.append(POINTS[points[0]])
+    return "\n".join(lines)
+
+
+def _describe_refusals(statements: Sequence[Statement], refused: Sequence[Statement], group: str) -> str:
+    ranks = ", ".join(f"rank {said.rank}" for said in refused)
+    call = f"{refused[0].collective} #{refused[0].call}"
+    lines = [f'{call} of group "{group}": refused on {ranks}; nothing was moved on any rank']
+    for said in statements:
+        lines.append(f"  rank {said.rank}{_place(said)}  {said.refusal if said.refusal is not None else _what(said)}")
+    return "\n".join(lines)
+
+
+def _place(said: Statement) -> str:
+    return f" ({said.where})" if said.where else ""
+
+
+def _what(said: Statement) -> str:
+    words = [said.collective]
+    if said.dtype:
+        words += [f"count={said.count}", f"dtype={said.dtype}"]
+    if said.op is not None:
+        words.append(f"op={said.op}")
+    if said.root is not None:
+        words.append(f"root={said.root}")
+    return " ".join(words)

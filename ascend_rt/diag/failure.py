@@ -1,0 +1,98 @@
+"""Words for a communicator that ended: which rank is at fault, what became of it, what every rank was doing."""
+
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core import _core
+from .vocabulary import AbortKind, RankState, collective_name, split_abort_word
+
+ADVICE = {
+    AbortKind.TIMEOUT: "See what the missing rank does instead; HCCL_EXEC_TIMEOUT sets the limit, 0 waits for ever.",
+    AbortKind.DEATH: "Look at the last words of that rank; the others only noticed.",
+    AbortKind.LEFT: "Every rank must make the same calls: this one ended its program earlier than the others.",
+    AbortKind.INTERRUPT: "A collective that is left early ends its communicator on every rank.",
+    AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
+}
+
+
+def ending(cause: int) -> str:
+    """How a process ended, from its exit code or minus its signal."""
+    if cause >= 0:
+        return f"exit code {cause}"
+    try:
+        name = signal.Signals(-cause).name
+    except ValueError:
+        name = "unknown"
+    return f"killed by signal {-cause} ({name})"
+
+
+def process_state(pid: int) -> str:
+    """One word of what the kernel says a process is doing: stopped and traced processes look like hangs."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "gone"
+    return {"R": "running", "S": "sleeping", "D": "in the kernel", "T": "stopped", "t": "in a debugger", "Z": "gone"}.get(
+        letter, letter
+    )
+
+
+def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = None) -> str:
+    """What an abort word says: the rank at fault and what became of it."""
+    kind, culprit, raiser = split_abort_word(word)
+    line = segment.rank_line(culprit)
+    match kind:
+        case AbortKind.DEATH:
+            return f"rank {culprit} died: {ending(line.cause)}, process {line.pid}"
+        case AbortKind.LEFT:
+            return f"rank {culprit} left ({ending(line.cause)}) while others waited for it"
+        case AbortKind.TIMEOUT:
+            limit = f" within {timeout:g} s" if timeout else " in time"
+            return (
+                f"rank {culprit} did not arrive{limit}: its process {line.pid} is {process_state(line.pid)} "
+                f"(rank {raiser} gave up)"
+            )
+        case AbortKind.INTERRUPT:
+            return f"rank {culprit} was interrupted inside a collective"
+        case _:
+            return f"rank {raiser} found a line or an address of rank {culprit} that no rank of this library writes"
+
+
+def describe(word: int, segment: _core.Segment, own_rank: int, doing: str, timeout: float | None = None) -> str:
+    """The whole story of a call that found its communicator ended. Begins without the error's code."""
+    kind, _, _ = split_abort_word(word)
+    lines = [f"{doing}: {cause_in_words(word, segment, timeout)}"]
+    lines += [f"  rank {rank}  {rank_in_words(segment, rank)}" + _mark(rank, own_rank) for rank in range(segment.ranks)]
+    lines.append(f"{ADVICE[kind]} This communicator has ended on every rank.")
+    return "\n".join(lines)
+
+
+def rank_in_words(segment: _core.Segment, rank: int) -> str:
+    """What one rank last said on the world's board, what it waits for, what its process is."""
+    line = segment.rank_line(rank)
+    state = RankState(line.state).name.lower()
+    if line.state >= RankState.LEFT:
+        state += f", {ending(line.cause)}"
+    words = [state, _latest_call(segment.line(rank, 0), segment.line(rank, 1))]
+    if line.waits_for >= 0:
+        seconds = (time.monotonic_ns() - line.wait_since_ns) * 1e-9
+        words.append(f"waits for rank {line.waits_for} since {seconds:.1f} s")
+    return ", ".join(words)
+
+
+def _latest_call(*lines: _core.Line) -> str:
+    latest = max(lines, key=lambda line: line.round)
+    if latest.round == 0:
+        return "no collective yet"
+    return f"last seen in {collective_name(latest.collective)} #{latest.call}"
+
+
+def _mark(rank: int, own_rank: int) -> str:
+    return "     <- this rank" if rank == own_rank else ""
+
+
+def waiting_ranks(segment: _core.Segment) -> Sequence[int]:
+    """Ranks that sleep in a wait now."""
+    return [rank for rank in range(segment.ranks) if segment.rank_line(rank).waits_for >= 0]

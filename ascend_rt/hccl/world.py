@@ -1,0 +1,78 @@
+"""The world of this process: its place in the job, its device, its communicator."""
+
+import atexit
+import os
+from dataclasses import dataclass
+
+import numpy.typing as npt
+
+from .. import settings as settings_module
+from ..acl.memory import Array, DeviceMemory, Shape
+from ..link.rendezvous import JoinError, Membership, join
+from .communicator import Communicator
+from .errors import HcclError, HcclResult
+
+
+@dataclass
+class World:
+    membership: Membership
+    memory: DeviceMemory
+    communicator: Communicator
+
+
+_world: World | None = None
+
+
+def init() -> Communicator:
+    """Join the job that hccl-run describes in the environment; a world of one without a launcher. Again: the same.
+
+    Blocks until every rank has joined, at most HCCL_CONNECT_TIMEOUT seconds. Raises SettingError (EI0001) for a bad
+    variable and HcclError if the job cannot be joined.
+    """
+    return _get_world().communicator
+
+
+def finalize() -> None:
+    """Leave the job. Waits for nobody; calling it again does nothing. Later collectives of this process raise."""
+    global _world
+    if _world is not None:
+        _world.communicator.destroy()
+        _world.membership.close()
+        _world = None
+
+
+def empty(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
+    """An array of undefined values in device memory: shape in elements, any dtype. DeviceMemoryError when it is full."""
+    return _get_world().memory.empty(shape, dtype)
+
+
+def zeros(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
+    """An array of zeros in device memory. DeviceMemoryError when it is full."""
+    return _get_world().memory.zeros(shape, dtype)
+
+
+def array(values: npt.ArrayLike, dtype: npt.DTypeLike = None) -> Array:
+    """A copy of `values` in device memory, of their own dtype unless one is given. DeviceMemoryError when it is full."""
+    return _get_world().memory.array(values, dtype)
+
+
+def _get_world() -> World:
+    global _world
+    if _world is None:
+        settings = settings_module.read()
+        try:
+            membership = join(settings)
+        except JoinError as error:
+            raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
+        device = membership.rank if settings.device_id is None else settings.device_id
+        memory = DeviceMemory(membership.segment, device, membership.rank)
+        _world = World(membership, memory, Communicator(membership, memory, settings))
+        os.register_at_fork(after_in_child=_forget)
+        atexit.register(finalize)
+    return _world
+
+
+def _forget() -> None:
+    """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise."""
+    if _world is not None:
+        _world.communicator.destroy()
