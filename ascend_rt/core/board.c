@@ -17,7 +17,6 @@
 
 static uint32_t slot_of(uint32_t round) { return round % SLOTS; }
 
-bool board_has_ended(const struct communicator *c) { return load_acquire(&c->board->abort) != 0; }
 
 struct line *board_begin(struct communicator *c) { return board_line(c->board, c->size, slot_of(c->round), c->rank); }
 
@@ -45,6 +44,7 @@ static enum call_end abort_with(struct communicator *c, uint32_t cause)
     if (!swap_if_equal(&c->board->abort, &first, cause))
         cause = first;
     store_relaxed(&c->waiter.own->failure, cause);
+    c->ended = true;
     return CALL_ABORTED;
 }
 
@@ -74,15 +74,32 @@ static bool obeys_a_commit(struct communicator *c, enum wait_end end, uint32_t p
 
 /* ---- a round ---- */
 
+/* The communicator ended by a death, but the dead rank's line of this round is there.  Then it is there for everybody,
+ * and in a round that carries only payload this is no reason to give up: a peer that is late for its look at the abort
+ * word completes the round, and all survivors must agree about it.  (Rounds that commit agree by their decision.) */
+static bool died_after_its_line(const struct communicator *c)
+{
+    uint32_t word = load_acquire(&c->board->abort);
+    uint32_t culprit = (word >> ABORT_RANK_SHIFT & ABORT_RANK_MASK) - 1;
+    for (uint32_t rank = 0; rank < c->size; rank++)
+        if (c->members[rank] == culprit)
+            return word >> ABORT_KIND_SHIFT == ABORT_DEATH &&
+                   notify_reached(&board_line(c->board, c->size, slot_of(c->round), rank)->round, c->round);
+    return false;
+}
+
 static enum call_end read_lines(struct communicator *c, const struct descriptor *said, bool commits)
 {
+    enum heed heed = HEED_ALL;
     for (uint32_t i = 1; i < c->size; i++) {
         uint32_t peer = (c->rank + i) % c->size;
         struct line *line = board_line(c->board, c->size, slot_of(c->round), peer);
         enum wait_end end;
         enum call_end result;
-        while ((end = notify_wait(&c->waiter, &line->round, c->round, peer)) != WAIT_ARRIVED)
-            if (!obeys_a_commit(c, end, peer, commits, &result))
+        while ((end = notify_wait(&c->waiter, &line->round, c->round, peer, heed)) != WAIT_ARRIVED)
+            if (end == WAIT_ABORTED && !commits && died_after_its_line(c))
+                heed = HEED_TIME; /* the abort word keeps its first cause: nothing new is missed */
+            else if (!obeys_a_commit(c, end, peer, commits, &result))
                 return result;
         if (notify_number(&line->round) != (c->round & (UINT32_MAX >> NOTIFY_SHIFT)))
             return abort_with(c, cause_word(c, ABORT_OVERRUN, peer));
@@ -124,7 +141,7 @@ static enum call_end quiesce(struct communicator *c)
     for (uint32_t i = 1; i < c->size; i++) {
         uint32_t peer = (c->rank + i) % c->size;
         struct left *left = board_left(c->board, c->size, peer);
-        while (notify_wait_out(&c->waiter, &left->phase, c->phase, peer) == WAIT_INTERRUPTED)
+        while (notify_wait(&c->waiter, &left->phase, c->phase, peer, HEED_NOTHING) == WAIT_INTERRUPTED)
             ;
         complete = complete && notify_reached(&left->phase, c->phase) && !left->cut_short;
     }
@@ -154,7 +171,7 @@ enum call_end board_leave(struct communicator *c, enum wait_end end, uint32_t pe
     for (uint32_t i = 1; i < c->size; i++) {
         peer = (c->rank + i) % c->size;
         struct left *left = board_left(c->board, c->size, peer);
-        end = notify_wait(&c->waiter, &left->phase, c->phase, peer);
+        end = notify_wait(&c->waiter, &left->phase, c->phase, peer, HEED_ALL);
         if (end == WAIT_ARRIVED && left->cut_short)
             end = WAIT_ABORTED;
         if (end != WAIT_ARRIVED) {

@@ -190,7 +190,7 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
     const struct choice *choice = communicator_find_choice(c, call);
     if (!choice)
         return CALL_NO_CHOICE;
-    if (board_has_ended(c))
+    if (c->ended)
         return CALL_ABORTED;
     if (choice->in_line) {
         struct descriptor said = describe(c, call, choice->fingerprint);
@@ -208,7 +208,7 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
 
 static enum call_end round_with_note(struct communicator *c, struct descriptor *said, const char *text)
 {
-    if (board_has_ended(c))
+    if (c->ended)
         return CALL_ABORTED;
     struct note *note = board_note(c->board, c->size, c->round % SLOTS, c->rank);
     size_t length = strlen(text);

@@ -42,6 +42,7 @@ struct communicator {
     uint32_t call;  /* in program order; + 1 for every call, done or refused */
     uint32_t phase; /* committed calls */
     bool differs;   /* a line read in this round says something else than mine */
+    bool ended;     /* this rank has given up: it never touches the board again */
     bool quiescing; /* this rank only waits until its peers are out of the data phase */
 
     struct choice **choices;
@@ -88,7 +89,6 @@ struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);
 void board_overrun(struct communicator *communicator);
-bool board_has_ended(const struct communicator *communicator);
 
 /* ---- exec.c: the steps of one plan ---- */
 bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct call *call);

@@ -84,7 +84,7 @@ enum wait_end plan_run(struct communicator *c, const struct plan *plan, const st
             break;
         case STEP_WAIT: {
             struct pair *pair = board_pair(c->board, c->size, *peer, c->rank);
-            enum wait_end end = notify_wait(&c->waiter, &pair->posted, ++c->awaited[*peer], *peer);
+            enum wait_end end = notify_wait(&c->waiter, &pair->posted, ++c->awaited[*peer], *peer, HEED_ALL);
             if (end != WAIT_ARRIVED)
                 return end;
             break;

@@ -38,11 +38,6 @@ void notify_post(const struct wait_host *host, struct notify *notify, uint32_t n
         host->wake(host->context, &notify->word);
 }
 
-static bool peer_is_gone(const struct waiter *waiter, uint32_t peer)
-{
-    return load_acquire(&waiter->ranks[waiter->members[peer]].state) >= RANK_LEFT;
-}
-
 static void report_wait(struct waiter *waiter, uint32_t peer, uint64_t since_ns)
 {
     store_relaxed(&waiter->own->wait_call, waiter->call);
@@ -64,25 +59,19 @@ static void sleep_once(struct waiter *waiter, struct notify *notify, uint32_t wo
         waiter->late_sleeps++;
 }
 
-typedef enum wait_end (*look_around)(struct waiter *waiter, uint32_t peer, uint64_t waited_ns);
-
-static enum wait_end look_for_trouble(struct waiter *waiter, uint32_t peer, uint64_t waited_ns)
+static enum wait_end look_around(const struct waiter *waiter, uint32_t peer, uint64_t waited_ns, enum heed heed)
 {
-    if (load_acquire(waiter->abort))
+    if (heed & HEED_ABORT && load_acquire(waiter->abort))
         return WAIT_ABORTED;
-    if (peer_is_gone(waiter, peer))
+    if (load_acquire(&waiter->ranks[waiter->members[peer]].state) >= RANK_LEFT)
         return WAIT_PEER_GONE;
-    return waiter->timeout_ns && waited_ns >= waiter->timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
-}
-
-static enum wait_end look_for_the_end_of_peer(struct waiter *waiter, uint32_t peer, uint64_t waited_ns)
-{
-    (void)waited_ns;
-    return peer_is_gone(waiter, peer) ? WAIT_PEER_GONE : WAIT_ARRIVED;
+    if (heed & HEED_TIME && waiter->timeout_ns && waited_ns >= waiter->timeout_ns)
+        return WAIT_TIMEOUT;
+    return WAIT_ARRIVED;
 }
 
 static enum wait_end wait_asleep(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer,
-                                 look_around look)
+                                 enum heed heed)
 {
     struct wait_host *host = &waiter->host;
     uint64_t since = host->now_ns(host->context);
@@ -92,7 +81,7 @@ static enum wait_end wait_asleep(struct waiter *waiter, struct notify *notify, u
         uint32_t word = load_acquire(&notify->word);
         if (reached(word, number))
             return WAIT_ARRIVED;
-        enum wait_end end = look(waiter, peer, waited);
+        enum wait_end end = look_around(waiter, peer, waited, heed);
         if (end != WAIT_ARRIVED)
             return notify_reached(notify, number) ? WAIT_ARRIVED : end;
         sleep_once(waiter, notify, word, number);
@@ -102,34 +91,25 @@ static enum wait_end wait_asleep(struct waiter *waiter, struct notify *notify, u
     }
 }
 
-static enum wait_end wait_looking(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer,
-                                  look_around look)
+enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed)
 {
     for (uint32_t i = 0; i < waiter->spins; i++) {
         if (notify_reached(notify, number))
             return WAIT_ARRIVED;
         spin_pause();
     }
+    if (notify_reached(notify, number))
+        return WAIT_ARRIVED;
     if (waiter->host.blocks)
         waiter->host.blocks(waiter->host.context);
     for (uint32_t i = 0; i < waiter->yields; i++) {
+        waiter->host.yield(waiter->host.context);
         if (notify_reached(notify, number))
             return WAIT_ARRIVED;
-        waiter->host.yield(waiter->host.context);
     }
-    enum wait_end end = wait_asleep(waiter, notify, number, peer, look);
+    enum wait_end end = wait_asleep(waiter, notify, number, peer, heed);
     store_relaxed(&waiter->own->waits_for, 0);
     return end;
-}
-
-enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer)
-{
-    return wait_looking(waiter, notify, number, peer, look_for_trouble);
-}
-
-enum wait_end notify_wait_out(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer)
-{
-    return wait_looking(waiter, notify, number, peer, look_for_the_end_of_peer);
 }
 
 /* ---- Linux ---- */

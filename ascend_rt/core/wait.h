@@ -48,11 +48,12 @@ struct waiter {
 
 enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_INTERRUPTED };
 
+/* What ends a wait early, besides the end of the peer and an interrupt, which always do. */
+enum heed { HEED_NOTHING = 0, HEED_ABORT = 1, HEED_TIME = 2, HEED_ALL = 3 };
+
 void notify_post(const struct wait_host *host, struct notify *notify, uint32_t number);
 /* Waits until `notify`, which rank `peer` of the communicator writes, has reached `number`. */
-enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer);
-/* The same, but a raised abort word and the clock do not end it: only arrival, the peer's end or an interrupt do. */
-enum wait_end notify_wait_out(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer);
+enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed);
 bool notify_reached(const struct notify *notify, uint32_t number);
 uint32_t notify_number(const struct notify *notify);
 
