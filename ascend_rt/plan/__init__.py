@@ -1,6 +1,7 @@
 """How a collective is done, as data: the step language, what each collective means, the algorithms and their proof."""
 
 from . import algorithms as _algorithms  # noqa: F401  registers every algorithm
+from .choice import Choice, Row, choose
 from .chunks import alignment, chunk_span, chunk_start, scratch_stride
 from .collectives import COLLECTIVES, Blocks, Collective, InPlace
 from .grammar import check
@@ -13,6 +14,7 @@ __all__ = [
     "Blocks",
     "Buffer",
     "Builder",
+    "Choice",
     "Collective",
     "Copy",
     "InPlace",
@@ -21,12 +23,14 @@ __all__ = [
     "Post",
     "Reduce",
     "Ref",
+    "Row",
     "Wait",
     "algorithm",
     "alignment",
     "build",
     "build_all",
     "check",
+    "choose",
     "chunk_span",
     "chunk_start",
     "fingerprint",

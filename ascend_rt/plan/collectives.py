@@ -73,33 +73,32 @@ class Collective:
     number        HcclCMDType
     blocks_in     blocks of IN, each of `count` elements
     blocks_out    blocks of OUT
-    reduces       contributions are folded (takes a reduce op)
-    rooted        has a root
-    synchronises  no rank leaves before every rank has entered, whatever happens to the data
     in_place      the overlap of IN and OUT that is allowed
     result        what each block of OUT holds in the end
+    reduces       contributions are folded (takes a reduce op)
+    rooted        has a root
+    synchronises  no rank leaves before every rank has entered
     """
 
     name: str
     number: int
     blocks_in: Blocks
     blocks_out: Blocks
-    reduces: bool
-    rooted: bool
-    synchronises: bool
     in_place: InPlace
     result: Result
+    reduces: bool = False
+    rooted: bool = False
+    synchronises: bool = False
 
 
 _ROWS = (
-    #          name          number   IN              OUT             reduces rooted sync  in place               result
-    Collective("broadcast", 1, Blocks.ONE, Blocks.ONE, False, True, False, InPlace.SAME, _data_of_root),
-    Collective("all_reduce", 2, Blocks.ONE, Blocks.ONE, True, False, False, InPlace.SAME, _sum_of_all),
-    Collective("all_gather", 6, Blocks.ONE, Blocks.PER_RANK, False, False, False, InPlace.IN_OWN_BLOCK, _data_of_each),
+    Collective("broadcast", 1, Blocks.ONE, Blocks.ONE, InPlace.SAME, _data_of_root, rooted=True),
+    Collective("all_reduce", 2, Blocks.ONE, Blocks.ONE, InPlace.SAME, _sum_of_all, reduces=True),
+    Collective("all_gather", 6, Blocks.ONE, Blocks.PER_RANK, InPlace.IN_OWN_BLOCK, _data_of_each),
     Collective(
-        "reduce_scatter", 7, Blocks.PER_RANK, Blocks.ONE, True, False, False, InPlace.OUT_OWN_BLOCK, _sum_of_own_block
+        "reduce_scatter", 7, Blocks.PER_RANK, Blocks.ONE, InPlace.OUT_OWN_BLOCK, _sum_of_own_block, reduces=True
     ),
-    Collective("barrier", 103, Blocks.NONE, Blocks.NONE, False, False, True, InPlace.NONE, _nothing),
+    Collective("barrier", 103, Blocks.NONE, Blocks.NONE, InPlace.NONE, _nothing, synchronises=True),
 )
 
 COLLECTIVES: dict[str, Collective] = {row.name: row for row in _ROWS}

@@ -6,9 +6,9 @@ steps are run. One run, in any order that the tokens allow, therefore shows what
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .language import Buffer, Plan, PlanError, Post, Reduce, Ref, Step, Wait
+from .language import Buffer, Plan, PlanError, Post, Reduce, Ref, Wait
 
 
 class DeadlockError(PlanError):
@@ -19,10 +19,14 @@ class TokenLeftError(PlanError):
     """A post that nobody waited for: the next call would take it for its own."""
 
 
-def run(programs: Sequence[Sequence[Step | object]]) -> Iterator[tuple[int, int]]:
+def _step(rank: int, number: int) -> str:
+    return f"rank {rank}, step {number} of its body"
+
+
+def run(programs: Sequence[Sequence[object]], where: Callable[[int, int], str] = _step) -> Iterator[tuple[int, int]]:
     """Yield (rank, step number) of every step of all ranks, each after all that it must come after.
 
-    Whatever is neither Post nor Wait is passed through. Raises DeadlockError or TokenLeftError.
+    Whatever is neither Post nor Wait is passed through. Raises DeadlockError or TokenLeftError; `where` words a step.
     """
     posted: dict[tuple[int, int], int] = {}  # (from, to) -> posts not waited for yet
     at = [0] * len(programs)
@@ -45,21 +49,20 @@ def run(programs: Sequence[Sequence[Step | object]]) -> Iterator[tuple[int, int]
             at[rank] = number + 1
             yield rank, number
     if waiting:
-        raise DeadlockError(_describe(waiting, at))
+        raise DeadlockError(_describe(waiting, at, where))
     for (source, target), left in posted.items():
         if left:
             raise TokenLeftError(f"rank {source} posted {left} times more to rank {target} than that one waited for")
 
 
-def _describe(waiting: Mapping[int, int], at: Sequence[int]) -> str:
-    rank = min(waiting)
-    chain = [rank]
-    while rank in waiting and waiting[rank] not in chain:
-        rank = waiting[rank]
-        chain.append(rank)
-    text = ", ".join(f"rank {r} (step {at[r]}) waits for rank {waiting[r]}" for r in chain if r in waiting)
-    ended = [r for r in chain if r not in waiting]
-    return f"{text}, which has ended" if ended else f"{text}: a cycle"
+def _describe(waiting: Mapping[int, int], at: Sequence[int], where: Callable[[int, int], str]) -> str:
+    """Follow who waits for whom from one stuck rank until a rank comes twice or has ended."""
+    chain = [min(waiting)]
+    while (peer := waiting.get(chain[-1])) is not None and peer not in chain:
+        chain.append(peer)
+    lines = [f"{where(rank, at[rank])}: waits for rank {waiting[rank]}" for rank in chain if rank in waiting]
+    end = "which has ended" if chain[-1] not in waiting else "and so for itself: a cycle"
+    return "\n  ".join(lines) + f", {end}"
 
 
 def contributions(plans: Sequence[Plan]) -> list[dict[int, tuple[int, ...]]]:

@@ -1,0 +1,79 @@
+"""Finding and building algorithms."""
+
+import pytest
+
+from ascend_rt.plan import PlanError, algorithm, build, build_all, listing, names, registry
+
+pytestmark = pytest.mark.proof
+
+
+@pytest.fixture
+def own_registry(monkeypatch):
+    monkeypatch.setattr(registry, "_ALGORITHMS", dict(registry._ALGORITHMS))
+
+
+def test_listing():
+    assert set(listing()) == {("barrier", "mesh")} | {
+        (collective, name)
+        for collective in ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
+        for name in ("mesh", "ring")
+    }
+    assert names("all_reduce") == ("mesh", "ring")
+
+
+def test_plans_are_cached():
+    assert build("broadcast", "ring", 1, 3, 2, pieces=4) is build("broadcast", "ring", 1, 3, root=2, pieces=4)
+    assert [plan.rank for plan in build_all("broadcast", "ring", 3, 2)] == [0, 1, 2]
+    assert all(plan.root == 2 for plan in build_all("broadcast", "ring", 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("all_reduce", "star", 0, 2), "algorithm 'star' of 'all_reduce': expected one of mesh, ring"),
+        (("reverse", "mesh", 0, 2), "no such collective; there are broadcast, all_reduce"),
+        (("all_reduce", "mesh", 2, 2), r"rank 2: expected 0\.\.1"),
+        (("broadcast", "mesh", 0, 2, 2), r"root 2: expected 0\.\.1"),
+        (("all_reduce", "mesh", 0, 2, 1), "root 1: expected 0, this collective has no root"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        build(*arguments)
+
+
+def test_an_algorithm_is_one_decorated_function(own_registry):
+    @algorithm("broadcast", "test of the registry")
+    def write(p):
+        p.enter()
+        p.copy(p.out(p.rank), p.inp(p.root))
+        p.leave()
+
+    assert ("broadcast", "test of the registry") in listing()
+    assert build("broadcast", "test of the registry", 1, 2).body == build("broadcast", "mesh", 1, 2).body
+    with pytest.raises(ValueError, match="registered already"):
+        algorithm("broadcast", "test of the registry")
+    with pytest.raises(ValueError, match="expected one of broadcast"):
+        algorithm("reverse", "mesh")
+
+
+def test_every_plan_is_checked_when_it_is_built(own_registry):
+    @algorithm("broadcast", "without leave")
+    def write(p):
+        p.enter()
+        p.copy(p.out(p.rank), p.inp(p.root))
+
+    with pytest.raises(PlanError, match=r"broadcast/without leave: rank 0 of 2.*leave last"):
+        build("broadcast", "without leave", 0, 2)
+
+
+def test_a_plan_prints_its_steps():
+    assert str(build("all_gather", "mesh", 0, 2)).splitlines() == [
+        "all_gather/mesh, rank 0 of 2, 1 chunks per block",
+        "   0 Post(to rank 1)",
+        "   1 Wait(for rank 1)",
+        "   2 Copy(OUT[0] of rank 0 <- IN[0] of rank 0, n=1)",
+        "   3 Copy(OUT[1] of rank 0 <- IN[0] of rank 1, n=1)",
+        "   4 Post(to rank 1)",
+        "   5 Wait(for rank 1)",
+    ]
