@@ -1,4 +1,4 @@
-/* How ranks meet.  The rules, each found by exploring every interleaving (tests/core/board_model.py):
+/* How ranks meet.  The rules, each found by exploring every interleaving (tests/core/board_model):
  *
  * 1. A round fails only when all its lines have been read: all ranks take the same decision from the same lines.
  * 2. Leaving a round in any other way ends the communicator for good.

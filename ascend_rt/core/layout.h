@@ -21,7 +21,7 @@ enum {
     LINE_NBYTES = 128,
     PAYLOAD_NBYTES = 32,   /* what fits beside the descriptor in one 64-byte line */
     NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
-    SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model.py */
+    SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model */
     LAYOUT_VERSION = 1,
 };
 #define JOB_MAGIC UINT64_C(0x54525f444e454353) /* "SCEND_RT" */
