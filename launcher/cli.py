@@ -1,0 +1,101 @@
+"""hccl-run: starts a program on N ranks, watches it and explains how it ended.
+
+hccl-run [options] script.py [arguments]
+hccl-run [options] -m module [arguments]
+hccl-run [options] -- program [arguments]
+"""
+
+import argparse
+import importlib
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from .. import settings
+from ..link.limits import usable_cpus
+from . import arguments
+from .program import Program
+
+# A variable that the interpreter, the loader or a BLAS reads when it starts: a fork of this process would not heed it.
+READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLIS_|NUMEXPR_")
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+USAGE_ERROR, NO_MEMORY, NOT_FOUND = 2, 1, 127
+
+
+def main() -> int:
+    """The entry point of hccl-run; its exit code is the job's. Forked ranks return from here as well, with theirs."""
+    words, program = arguments.split(sys.argv[1:])
+    given = arguments.parser().parse_args(words)
+    if given.help_env:
+        print(settings.help_text(), end="")
+        return 0
+    if program is None:
+        _refuse("which program? hccl-run [options] script.py | -m module | -- program  [arguments]")
+    _check(program)
+    outer = settings.environment()
+    forkable = program.kind != "command" and not any(READ_AT_START.match(name) for name, _ in given.env)
+    return _run(program, given, _environment(outer, dict(given.env), given.n), forkable and _warm_up(outer))
+
+
+def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], forked: bool) -> int:
+    # Only now: they import NumPy, whose threads _warm_up has to choose first.
+    from ..link.segment import JobMemoryError
+    from .job import Job
+    from .start import JobOptions
+
+    threads = environ["OMP_NUM_THREADS"]
+    options = JobOptions(
+        ranks=given.n,
+        program=program,
+        environ=environ if forked else {"PYTHONUNBUFFERED": "1", **environ},
+        forked=forked,
+        threads=int(threads) if threads.isdecimal() else 1,
+        grace=given.grace,
+        timeout=given.timeout,
+        hbm=given.hbm,
+        prefixed=not given.no_prefix,
+    )
+    try:
+        job = Job(options)
+    except JobMemoryError as error:
+        _refuse(str(error), NO_MEMORY)
+    rank = job.start()
+    if rank is None:
+        return job.watch()
+    return rank.run() if forked else rank.execute()
+
+
+def _check(program: Program) -> None:
+    """Say once what every rank would say."""
+    if program.kind == "script" and not Path(program.name).exists():
+        _refuse(f"can't open file {program.name!r}: there is no such file")
+    if program.kind == "command" and shutil.which(program.name) is None:
+        _refuse(f"cannot find the program {program.name!r}", NOT_FOUND)
+
+
+def _environment(outer: Mapping[str, str], extra: Mapping[str, str], size: int) -> dict[str, str]:
+    """What all ranks find, without what differs from rank to rank; refuses a setting that does not parse."""
+    environ = {**settings.without_job(outer), **extra}
+    environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cpus() // size)))
+    try:
+        settings.read(environ)
+    except settings.SettingError as error:
+        _refuse(str(error))
+    return environ
+
+
+def _warm_up(outer: Mapping[str, str]) -> bool:
+    """Import what ranks need, with one BLAS thread; whether this process has but one thread now, and can be forked."""
+    settings.adopt({**outer, **ONE_THREAD})
+    importlib.import_module("numpy.random")
+    importlib.import_module("ascend_rt.hccl")
+    settings.adopt(outer)
+    return len(list(Path("/proc/self/task").iterdir())) == 1
+
+
+def _refuse(text: str, code: int = USAGE_ERROR) -> NoReturn:
+    print(f"hccl-run: {text}", file=sys.stderr)
+    raise SystemExit(code)

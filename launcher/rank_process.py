@@ -1,0 +1,113 @@
+"""Becoming a rank: what happens in a process between fork and its program.
+
+The launcher is warm (NumPy and ascend_rt are imported) and has one thread, so its child is a complete interpreter
+within a millisecond.  The child takes off what belongs to the launcher and ends up as a process that `python` had
+started: its own session, default signal handlers, its own pipes, its own environment, its own random numbers.
+"""
+
+import io
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass
+
+from ..core._core import Segment, die_with_parent
+from ..diag.vocabulary import AbortKind, split_abort_word
+from ..link import rendezvous
+from ..settings import adopt
+from .program import Program, last_words
+
+CANNOT_RUN, NOT_FOUND = 126, 127  # a shell's exit codes
+
+
+@dataclass(frozen=True)
+class RankProcess:
+    """One rank, as its process is to be."""
+
+    rank: int
+    launcher: int
+    """process id"""
+    program: Program
+    environ: dict[str, str]
+    segment: Segment
+    threads: int
+    """of BLAS"""
+    stdout: int
+    stderr: int
+    words: int
+    """writing ends of its three pipes: output, errors, last words"""
+
+    def prepare(self) -> None:
+        """Leave the launcher's session, signals, output and input behind."""
+        os.setsid()
+        die_with_parent(self.launcher)
+        if self.rank != 0:
+            # One reader of what is typed, as under mpirun.
+            _move(os.open(os.devnull, os.O_RDONLY), 0)
+        _move(self.stdout, 1)
+        _move(self.stderr, 2)
+
+    def run(self) -> int:
+        """Run the program in this process; its exit code."""
+        adopt(self.environ)
+        rendezvous.inherit(self.segment)
+        _own_stdio()
+        _own_random_numbers()
+        _use_threads(self.threads)
+        return self.program.run_as_main(lambda text: _leave(self.words, text), self._only_noticed)
+
+    def execute(self) -> int:
+        """Become the program; returns an exit code only if that fails."""
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores these two, and would hand that on
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        command = self.program.command_line()
+        try:
+            os.execvpe(command[0], command, self.environ)
+        except OSError as error:
+            _leave(self.words, f"cannot run {command[0]}: {error.strerror}")
+            return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
+
+    def _only_noticed(self, error: BaseException) -> bool:
+        """Whether `error` says no more than that another rank has died, left or not come."""
+        if type(error).__name__ != "HcclError":
+            return False
+        kind, _, _ = split_abort_word(self.segment.rank_line(self.rank).failure)
+        never_came = getattr(error, "name", "") == "HCCL_E_UNAVAIL" and bool(getattr(error, "ranks", ()))
+        return never_came or kind in (AbortKind.DEATH, AbortKind.LEFT)
+
+
+def _move(fd: int, to: int) -> None:
+    os.dup2(fd, to)
+    os.close(fd)
+
+
+def _own_stdio() -> None:
+    """Text streams over the rank's pipes. One write per line: Python would keep 8 KiB back, as it does for any pipe."""
+    if sys.stdout is None:  # hccl-run was started without one
+        sys.stdout = os.fdopen(1, "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="backslashreplace")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
+def _own_random_numbers() -> None:
+    """Forked processes would all draw the same numbers."""
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+
+
+def _use_threads(count: int) -> None:
+    """The launcher's BLAS was loaded with one thread; this rank's share may be more."""
+    if count > 1:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        threadpool_limits(count, user_api="blas")
+
+
+def _leave(pipe: int, text: str) -> None:
+    os.write(pipe, last_words(text))

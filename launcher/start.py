@@ -1,0 +1,113 @@
+"""Starting the ranks: everything between the decision to start a job and the last fork.
+
+All of it happens in the launcher's only thread.  The signals that end a job are blocked meanwhile: in a child they
+arrive once it has its own handlers, in the launcher once it can pass them on.
+"""
+
+import os
+import resource
+import signal
+import socket
+from dataclasses import dataclass
+
+from ..core._core import Segment
+from ..link.process import open_pidfd
+from ..link.server import Rendezvous
+from ..settings import for_rank
+from .program import Program
+from .rank import Rank
+from .rank_process import RankProcess
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Three pipes, a pidfd, the rank's connection and the pidfd of a stand-in; and while it starts, the writing ends.
+FILES_PER_RANK, FILES_OF_LAUNCHER = 6, 64
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """What hccl-run was asked for."""
+
+    ranks: int
+    program: Program
+    environ: dict[str, str]
+    """of all ranks alike, without what differs from rank to rank"""
+    forked: bool
+    """ranks run the program in the forked process; else that executes it"""
+    threads: int
+    """of BLAS in each rank"""
+    grace: float
+    timeout: float | None
+    hbm: int | None
+    prefixed: bool
+
+
+def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -> list[Rank] | RankProcess:
+    """Fork all ranks. In the launcher they are returned; in each child the one rank that it is to become.
+
+    Signals stay blocked in the launcher until it calls `listen_to_signals`.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    files = _allow_open_files(options.ranks * FILES_PER_RANK + FILES_OF_LAUNCHER)
+    port, launcher = free_port(), os.getpid()
+    ranks: list[Rank] = []
+    for number in range(options.ranks):
+        pipes = [os.pipe() for _ in range(3)]
+        reading, writing = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
+        pid = os.fork()
+        if pid == 0:
+            rendezvous.close()
+            _close(*reading, *(fd for rank in ranks for fd in (rank.stdout, rank.stderr, rank.words, rank.pidfd)))
+            environ = for_rank(
+                options.environ, job=rendezvous.address, rank=number, size=options.ranks, master_port=port
+            )
+            process = RankProcess(number, launcher, options.program, environ, segment, options.threads, *writing)
+            process.prepare()
+            resource.setrlimit(resource.RLIMIT_NOFILE, files)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            return process
+        _close(*writing)
+        stdout, stderr, last_words = reading
+        ranks.append(Rank(number, pid, stdout, stderr, last_words, open_pidfd(pid)))
+        rendezvous.expect(number, pid, forked=options.forked)
+    return ranks
+
+
+def listen_to_signals() -> socket.socket:
+    """From now on a signal that ends the job is a byte, its number, on this socket.
+
+    One that was ignored when hccl-run started (nohup, `&` in a script) stays ignored.
+    """
+    signals, wakeup = socket.socketpair()
+    signals.setblocking(False)
+    wakeup.setblocking(False)
+    signal.set_wakeup_fd(wakeup.detach(), warn_on_full_buffer=False)
+    for number in FORWARDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    return signals
+
+
+def free_port() -> int:
+    """A TCP port that is free on this host now; it is for the program, ascend_rt itself uses none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", 0))
+        except OSError:  # a host without even a loopback device: then nobody will use it
+            return 29500
+        return int(probe.getsockname()[1])
+
+
+def _allow_open_files(wanted: int) -> tuple[int, int]:
+    """Raise the limit of open files to what the launcher needs; the limits as they were, which the ranks get back."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        reachable = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
+    return soft, hard
+
+
+def _close(*descriptors: int | None) -> None:
+    for descriptor in descriptors:
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,0 +1,113 @@
+"""What hccl-run says of a job that went wrong: consequences folded, the root cause last and once."""
+
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..core._core import RankLine
+from ..diag.vocabulary import collective_name
+from ..link.process import process_state
+from .ending import RankEnd, first_failure
+
+
+def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float, oom_kills: int) -> list[str]:
+    """The lines about a job in which a rank failed; none if none did.
+
+    doing: what the others were doing when the first failure was seen. started: by the monotonic clock. oom_kills: how
+    many processes the kernel has killed since the job began because memory ran out.
+    """
+    first = first_failure(ends)
+    if first is None:
+        return []
+    others = [end for end in ends if end.failed and end is not first]
+    followed = [end for end in others if not end.ended_by_us and end.noticed is not None]
+    report = list(doing)
+    for why in sorted({end.ended_by_us for end in others} - {""}):
+        report.append(f"{ranks_text(end.rank for end in others if end.ended_by_us == why)} ended by hccl-run: {why}")
+    report.extend(_folded([end for end in others if not end.ended_by_us and end.noticed is None], "failed as well"))
+    if followed:
+        said = next((f": {end.words}" for end in followed if end.words), "")
+        report.append(f"{ranks_text(end.rank for end in followed)} failed because of it{said}")
+    after = first.at_ns / 1e9 - started
+    hint = ""
+    if first.cause == -signal.SIGKILL and not first.ended_by_us and oom_kills:
+        hint = "; the kernel has killed processes meanwhile because memory ran out"
+    report.append(
+        f"rank {first.rank} (process {first.pid}) failed first, after {after:.2f} s: {how_it_ended(first)}{hint}"
+    )
+    return report
+
+
+def interruption_report(ends: Sequence[RankEnd]) -> list[str]:
+    """Where the ranks were when the job was interrupted, as far as they said so."""
+    return _folded([end for end in ends if end.words], "ended")
+
+
+def how_it_ended(end: RankEnd) -> str:
+    """The end of one rank, in words."""
+    if end.cause < 0:
+        return f"killed by {signal_name(-end.cause)}"
+    if end.cause == 0:
+        return "left with exit code 0 while others waited for it"
+    return end.words or f"exit code {end.cause}"
+
+
+def what_ranks_do(lines: dict[int, RankLine]) -> list[str]:
+    """What keeps living ranks, by their lines of the control area; nothing about ranks that just run."""
+    now = time.monotonic_ns()
+    doing: dict[str, list[int]] = {}
+    for rank, line in lines.items():
+        what = _what_keeps_it(line, now)
+        if what:
+            doing.setdefault(what, []).append(rank)
+    return [f"{ranks_text(ranks)}: {what}" for what, ranks in doing.items()]
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal without a name
+        return f"signal {number}"
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """ "rank 2", or "ranks 0-3, 5"."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    if len(runs) == 1 and len(runs[0]) == 1:
+        return f"rank {runs[0][0]}"
+    return "ranks " + ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed since boot because memory ran out."""
+    for line in Path("/proc/vmstat").read_text().splitlines():
+        name, _, count = line.partition(" ")
+        if name == "oom_kill":
+            return int(count)
+    return 0  # a kernel before 4.13 does not count them
+
+
+def _what_keeps_it(line: RankLine, now_ns: int) -> str:
+    state = process_state(line.pid)
+    if state in ("stopped", "held by a debugger"):
+        return f"process {line.pid} is {state}"
+    if line.waits_for < 0:
+        return ""
+    waited = (now_ns - line.wait_since_ns) / 1e9
+    return (
+        f"waiting for rank {line.waits_for} in {collective_name(line.wait_collective)} #{line.wait_call}, "
+        f"for {waited:.1f} s"
+    )
+
+
+def _folded(ends: Sequence[RankEnd], verb: str) -> list[str]:
+    same: dict[str, list[int]] = {}
+    for end in ends:
+        same.setdefault(how_it_ended(end) if end.cause < 0 or not end.words else end.words, []).append(end.rank)
+    return [f"{ranks_text(ranks)} {verb}: {how}" for how, ranks in same.items()]
