@@ -14,6 +14,7 @@ import pytest
 from .board_model import Rules, explore_board
 from .board_model.explore import Actor, Exploration, Load, Program, Store, System
 from .board_model.waiting import Way, explore_waiting
+from .board_model.words import Bury, Return, Tear
 
 pytestmark = pytest.mark.proof
 
@@ -95,6 +96,12 @@ def test_a_mismatch_fails_the_same_calls_on_all_ranks_which_then_work_on(
 )
 def test_death_and_timeouts_at_any_point(scripts: tuple[str, ...], trouble: dict[str, Any]) -> None:
     assert_clean(explore_board(*scripts, **trouble))
+
+
+@pytest.mark.parametrize(("script", "deaths"), [("P0 P1", 2), ("D0", 1)])
+def test_four_ranks(script: str, deaths: int) -> None:
+    """What holds for a third rank holds for a fourth: one dies, one is late, two disagree about it if they can."""
+    assert_clean(explore_board(*[script] * 4, deaths=deaths))
 
 
 @pytest.mark.parametrize("trouble", ANYTHING, ids=name_of)
@@ -283,6 +290,30 @@ def test_programs_keep_the_rules(scripts: tuple[str, ...], trouble: dict[str, An
     assert {kind: len(trace) for kind, trace in quick.faults.items()} == {
         kind: len(trace) for kind, trace in slow.faults.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("scripts", "rules", "trouble"),
+    [
+        (("P0 P1 P2",) * 3, Rules(), {"deaths": 1}),
+        (("D0 P1",) * 2, Rules(), {"deaths": 1, "timeouts": True}),
+        (("D0",) * 3, Rules(), {}),
+        (("P0 P1 P2",) * 2, Rules(slots=1), {}),
+        (("D0",) * 2, Rules(commits_by="nothing"), {"timeouts": True}),
+        (("R0",) * 2, Rules(after_commit="raise at once"), {"timeouts": True}),
+    ],
+    ids=name_of,
+)
+def test_instant_steps_hide_nothing(
+    scripts: tuple[str, ...], rules: Rules, trouble: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that are explored at once and alone, explored like all others, show the same faults."""
+    at_once = explore_board(*scripts, rules=rules, **trouble)
+    for operation in (Tear, Return, Bury):
+        monkeypatch.setattr(operation, "instant", False)
+    at_any_time = explore_board(*scripts, rules=rules, **trouble)
+    assert at_any_time.states > at_once.states
+    assert at_any_time.faults.keys() == at_once.faults.keys(), at_any_time.report()
 
 
 def test_the_explorer_finds_every_end_of_a_race() -> None:
