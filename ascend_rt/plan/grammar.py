@@ -129,7 +129,7 @@ def check(plan: Plan) -> None:
     for rule in PLAN_RULES:
         if not rule.holds(plan):
             raise PlanError(f"{name} of {plan.size}, root {plan.root}: expected {rule.expected}")
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(plan.body, start=len(everyone(plan.rank, plan.size))):
         for law in STEP_RULES:
             if isinstance(step, law.kinds) and not law.holds(plan, step):
                 raise PlanError(f"{name}, step {number}, {step}: expected {law.expected}")

@@ -21,6 +21,7 @@ Packets, fusion and tiling are ways to run these steps and never become steps.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from .collectives import COLLECTIVES, Collective
@@ -138,6 +139,7 @@ class Plan:
         return "\n".join([head, *(f"{number:4} {step}" for number, step in enumerate(self.steps))])
 
 
+@lru_cache(maxsize=256)
 def everyone(rank: int, size: int) -> tuple[Step, ...]:
     """The steps of enter and of leave: a post to every peer, then a wait for every peer."""
     peers = [peer for peer in range(size) if peer != rank]

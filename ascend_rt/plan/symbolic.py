@@ -6,7 +6,9 @@ steps are run. One run, in any order that the tokens allow, therefore shows what
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from .language import Buffer, Plan, PlanError, Post, Reduce, Ref, Wait
 
@@ -84,17 +86,15 @@ def contributions(plans: Sequence[Plan]) -> list[dict[int, tuple[int, ...]]]:
         for offset in range(step.n):
             sources = tuple(mask(src._replace(chunk=src.chunk + offset)) for src in step.srcs)
             for dst in step.dsts:
-                held[dst._replace(chunk=dst.chunk + offset)] = _union(sources)
+                held[dst._replace(chunk=dst.chunk + offset)] = union(sources)
             if isinstance(step, Reduce) and found[rank].setdefault(number, sources) != sources:
                 raise PlanError(f"rank {rank}, {step}: expected the same contributions in all of its chunks")
     return found
 
 
-def _union(masks: Sequence[int]) -> int:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union
+def union(masks: Iterable[int]) -> int:
+    """The ranks that are in any of the bit masks."""
+    return reduce(or_, masks, 0)
 
 
 def folds_once(plans: Sequence[Plan]) -> bool:
@@ -110,6 +110,6 @@ def completes(plans: Sequence[Plan]) -> list[frozenset[int]]:
     """Per rank, the Reduce steps (places in the body) whose result holds all contributions: there avg divides."""
     everybody = (1 << len(plans)) - 1
     return [
-        frozenset(number for number, sources in steps.items() if _union(sources) == everybody)
+        frozenset(number for number, sources in steps.items() if union(sources) == everybody)
         for steps in contributions(plans)
     ]

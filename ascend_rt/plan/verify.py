@@ -21,13 +21,12 @@ algorithm that folds once gives the same bits.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from .language import Buffer, Copy, DataStep, PlanError, Post, Reduce, Step, Wait
 from .layout import Call, Layout, Span
-from .symbolic import run
+from .symbolic import run, union
 
 
 class RaceError(PlanError):
@@ -36,6 +35,24 @@ class RaceError(PlanError):
 
 class DataError(PlanError):
     """Something else than the collective demands is read, folded or left in the end."""
+
+
+def prove(*calls: Call) -> None:
+    """Prove calls that follow one another on one communicator. Raises a PlanError saying what is wrong, and where."""
+    for call in calls:
+        _agree(call)
+    _Proof(calls).run()
+
+
+def _agree(call: Call) -> None:
+    """All ranks must talk about the same chunks; the native core compares fingerprints for that."""
+    first = call.plans[0]
+    for rank, plan in enumerate(call.plans):
+        given = (plan.collective, plan.rank, plan.size, plan.root, plan.chunks, plan.scratch)
+        expected = (first.collective, rank, call.size, first.root, first.chunks, first.scratch)
+        if given != expected:
+            what = "(collective, rank, size, root, chunks, scratch)"
+            raise PlanError(f"{call}: plan of rank {rank}: {what} is {given}: expected {expected}")
 
 
 class _Caller(NamedTuple):
@@ -50,6 +67,10 @@ class _Value(NamedTuple):
     mask: int
     shift: int
 
+    def __str__(self) -> str:
+        ranks = [rank for rank in range(self.mask.bit_length()) if self.mask >> rank & 1]
+        return f"contributions of ranks {ranks}, shift {self.shift}"
+
 
 class _Access(NamedTuple):
     rank: int
@@ -57,45 +78,58 @@ class _Access(NamedTuple):
     position: int
 
 
-@dataclass(slots=True)
-class _Cell:
-    value: _Value | None
-    writer: _Access | None
-    readers: dict[int, _Access]
+class _Accesses:
+    """Happens-before by vector clocks, and the accesses to each cell that later ones must come after."""
 
+    def __init__(self, size: int, cells: int, where: Callable[[int, int], str]) -> None:
+        self.clock = [[int(peer == rank) for peer in range(size)] for rank in range(size)]
+        self._tokens: dict[tuple[int, int], deque[list[int]]] = {}
+        self._writer: list[_Access | None] = [None] * cells
+        self._readers: list[dict[int, _Access]] = [{} for _ in range(cells)]
+        self._where = where
 
-def prove(*calls: Call) -> None:
-    """Prove calls that follow one another on one communicator. Raises a PlanError saying what is wrong, and where."""
-    for call in calls:
-        _agree(call)
-    _Proof(calls).run()
+    def post(self, rank: int, peer: int) -> None:
+        self._tokens.setdefault((rank, peer), deque()).append(self.clock[rank].copy())
+        self.clock[rank][rank] += 1
 
+    def wait(self, rank: int, peer: int) -> None:
+        token = self._tokens[peer, rank].popleft()
+        self.clock[rank] = [max(pair) for pair in zip(self.clock[rank], token, strict=True)]
 
-def _agree(call: Call) -> None:
-    """All ranks must talk about the same chunks; the native core compares the fingerprints instead."""
-    first = call.plans[0]
-    for rank, plan in enumerate(call.plans):
-        given = (plan.collective, plan.rank, plan.size, plan.root, plan.chunks, plan.scratch)
-        expected = (first.collective, rank, call.size, first.root, first.chunks, first.scratch)
-        if given != expected:
-            raise PlanError(
-                f"{call}: rank {rank}: (collective, rank, size, root, chunks, scratch) is {given}: {expected=}"
-            )
+    def read(self, rank: int, position: int, cells: Iterable[int]) -> None:
+        now = _Access(rank, self.clock[rank][rank], position)
+        for cell in cells:
+            self._must_follow(self._writer[cell], now, "reads what was written")
+            self._readers[cell][rank] = now
+
+    def write(self, rank: int, position: int, cells: Iterable[int]) -> None:
+        now = _Access(rank, self.clock[rank][rank], position)
+        for cell in cells:
+            self._must_follow(self._writer[cell], now, "writes what was written")
+            for reader in self._readers[cell].values():
+                self._must_follow(reader, now, "writes what was read")
+            self._writer[cell], self._readers[cell] = now, {}
+
+    def _must_follow(self, earlier: _Access | None, now: _Access, does: str) -> None:
+        if earlier is not None and self.clock[now.rank][earlier.rank] < earlier.time:
+            here, there = self._where(now.rank, now.position), self._where(earlier.rank, earlier.position)
+            raise RaceError(f"{here}: {does} by\n  {there},\n  and nothing makes one wait for the other")
 
 
 class _Proof:
+    """The one run: the steps of all ranks, their effect on the data, and what the callers find."""
+
     def __init__(self, calls: Sequence[Call]) -> None:
         size = calls[0].size
         self._calls = calls
         self._layout = Layout(calls)
-        self._memory = [_Cell(None, None, {}) for _ in range(self._layout.cells)]
-        self._clock = [[int(peer == rank) for peer in range(size)] for rank in range(size)]
-        self._tokens: dict[tuple[int, int], deque[list[int]]] = {}
-        self._entered: dict[int, list[int]] = {number: [0] * size for number in range(len(calls))}
+        self._data: list[_Value | None] = [None] * self._layout.cells
+        self._accesses = _Accesses(size, self._layout.cells, self._where)
+        self._entered = [[0] * size for _ in calls]  # the time at which each rank entered each call
         self._programs: list[list[Step | _Caller]] = [[] for _ in range(size)]
-        self._call_of: list[list[tuple[int, int]]] = [[] for _ in range(size)]  # program position -> (call, step)
+        self._places: list[list[tuple[int, int]]] = [[] for _ in range(size)]  # program position -> (call, step)
         for number, call in enumerate(calls):
-            for program, places, plan in zip(self._programs, self._call_of, call.plans, strict=True):
+            for program, places, plan in zip(self._programs, self._places, call.plans, strict=True):
                 program += [_Caller(entering=True), *plan.steps, _Caller(entering=False)]
                 places += [(number, step) for step in range(-1, len(plan.steps) + 1)]
 
@@ -103,11 +137,9 @@ class _Proof:
         for rank, position in run(self._programs, self._where):
             match self._programs[rank][position]:
                 case Post(peer):
-                    self._tokens.setdefault((rank, peer), deque()).append(self._clock[rank].copy())
-                    self._clock[rank][rank] += 1
+                    self._accesses.post(rank, peer)
                 case Wait(peer):
-                    token = self._tokens[peer, rank].popleft()
-                    self._clock[rank] = [max(pair) for pair in zip(self._clock[rank], token, strict=True)]
+                    self._accesses.wait(rank, peer)
                 case _Caller(entering=True):
                     self._enter(rank, position)
                 case _Caller(entering=False):
@@ -115,83 +147,73 @@ class _Proof:
                 case Copy() | Reduce() as step:
                     self._move(rank, position, step)
 
-    # What a step does to the data.
-
     def _move(self, rank: int, position: int, step: DataStep) -> None:
-        dsts, srcs = self._layout.spans(self._call_of[rank][position][0], step)
+        dsts, srcs = self._layout.spans(self._places[rank][position][0], step)
         if isinstance(step, Copy) and dsts == srcs:
             return  # a copy onto itself is no access
         for dst in dsts:
             if any(dst.overlaps(other) and dst != other for other in (*dsts, *srcs)):
                 raise DataError(f"{self._where(rank, position)}: expected ranges that are disjoint or the same")
         for src in srcs:
-            self._read(rank, position, src)
-        stores = [
-            (cell, self._fold(rank, position, cell, dst, srcs)) for dst in dsts for cell in self._layout.within(dst)
-        ]
+            self._accesses.read(rank, position, self._layout.within(src))
+        try:
+            stored = {cell: self._fold(cell, dst, srcs) for dst in dsts for cell in self._layout.within(dst)}
+        except DataError as error:
+            raise DataError(f"{self._where(rank, position)}: {error}") from None
         for dst in dsts:
-            self._write(rank, position, dst)
-        for cell, value in stores:
-            self._memory[cell].value = value
+            self._accesses.write(rank, position, self._layout.within(dst))
+        for cell, value in stored.items():
+            self._data[cell] = value
 
-    def _fold(self, rank: int, position: int, cell: int, dst: Span, srcs: Sequence[Span]) -> _Value:
+    def _fold(self, cell: int, dst: Span, srcs: Sequence[Span]) -> _Value:
         """What `cell` of `dst` gets from the sources."""
-        start, stop = self._layout.cell(cell)
-        values = [
-            self._value(rank, position, Span(start - dst.start + src.start, stop - dst.start + src.start))
-            for src in srcs
-        ]
+        start, stop = (address - dst.start for address in self._layout.cell(cell))
+        values = [self._held(Span(src.start + start, src.start + stop)) for src in srcs]
         shifts = {value.shift + src.start - dst.start for value, src in zip(values, srcs, strict=True)}
         if len(shifts) > 1:
-            raise DataError(f"{self._where(rank, position)}: expected the same element from all sources")
-        union = 0
-        for value in values:
-            if union & value.mask:
-                raise DataError(f"{self._where(rank, position)}: expected each contribution once, got masks {values}")
-            union |= value.mask
-        everybody = (1 << len(self._clock)) - 1
+            raise DataError(f"expected the same element of all sources, got {_listed(values)}")
         masks = [value.mask for value in values]
-        if union == everybody and len(masks) == len(self._clock) and masks != sorted(masks):
-            raise DataError(
-                f"{self._where(rank, position)}: expected all contributions in rank order, got masks {masks}"
-            )
-        return _Value(union, shifts.pop())
+        if sum(mask.bit_count() for mask in masks) != union(masks).bit_count():
+            raise DataError(f"expected each contribution once, got {_listed(values)}")
+        if len(masks) == len(self._programs) and masks != sorted(masks):
+            raise DataError(f"expected all contributions in rank order, got {_listed(values)}")
+        return _Value(union(masks), shifts.pop())
 
-    def _value(self, rank: int, position: int, span: Span) -> _Value:
-        values = {self._memory[cell].value for cell in self._layout.within(span)}
+    def _held(self, span: Span) -> _Value:
+        """What all of `span` holds."""
+        values = {self._data[cell] for cell in self._layout.within(span)}
         if len(values) > 1 or None in values:
-            raise DataError(f"{self._where(rank, position)}: expected data of one kind, got {values}")
+            raise DataError(f"expected one value in all of the source, got {_listed(values)}")
         value = values.pop()
         assert value is not None
         return value
 
-    # What the caller does before and after, and what it finds.
-
     def _enter(self, rank: int, position: int) -> None:
-        number = self._call_of[rank][position][0]
-        self._entered[number][rank] = self._clock[rank][rank]
+        """The caller fills IN and spoils OUT."""
+        number = self._places[rank][position][0]
+        self._entered[number][rank] = self._accesses.clock[rank][rank]
         for buffer, value in ((Buffer.OUT, None), (Buffer.IN, self._given(number, rank))):
-            span = self._layout.buffer(number, rank, buffer)
-            self._write(rank, position, span)
-            for cell in self._layout.within(span):
-                self._memory[cell].value = value
+            cells = self._layout.within(self._layout.buffer(number, rank, buffer))
+            self._accesses.write(rank, position, cells)
+            for cell in cells:
+                self._data[cell] = value
 
     def _leave(self, rank: int, position: int) -> None:
-        number = self._call_of[rank][position][0]
-        call = self._calls[number]
-        early = [peer for peer, time in enumerate(self._entered[number]) if not 0 < time <= self._clock[rank][peer]]
-        if call.spec.synchronises and early:
+        """The caller checks OUT, and IN where OUT does not lie on it, and uses both for something else."""
+        number = self._places[rank][position][0]
+        clock = self._accesses.clock[rank]
+        early = [peer for peer, time in enumerate(self._entered[number]) if not 0 < time <= clock[peer]]
+        if early and self._calls[number].spec.synchronises:
             raise DataError(f"{self._where(rank, position)}: left before ranks {early} had entered")
         into, out = (self._layout.buffer(number, rank, buffer) for buffer in (Buffer.IN, Buffer.OUT))
-        for span in (into, out):
-            self._write(rank, position, span)
-        for cell in self._layout.within(into):
-            if not out.overlaps(self._layout.cell(cell)):
-                self._expect(rank, position, cell, self._given(number, rank), "IN")
+        wanted = {cell: ("IN", self._given(number, rank)) for cell in self._layout.within(into)}
         for cell in self._layout.within(out):
-            self._expect(
-                rank, position, cell, self._wanted(number, rank, self._layout.cell(cell).start - out.start), "OUT"
-            )
+            wanted[cell] = ("OUT", self._wanted(number, rank, self._layout.cell(cell).start - out.start))
+        self._accesses.write(rank, position, wanted)
+        for cell, (buffer, value) in wanted.items():
+            if self._data[cell] != value:
+                found = f"{buffer} holds {self._data[cell] or 'nothing'}"
+                raise DataError(f"{self._where(rank, position)}: {found}: expected {value}")
 
     def _given(self, number: int, rank: int) -> _Value:
         return _Value(1 << rank, -self._layout.buffer(number, rank, Buffer.IN).start)
@@ -202,40 +224,17 @@ class _Proof:
         block = offset // call.count
         content = call.spec.result(rank, block, call.size, call.plans[0].root)
         out = self._layout.buffer(number, rank, Buffer.OUT).start
-        return _Value(sum(1 << peer for peer in content.ranks), (content.block - block) * call.count - out)
-
-    def _expect(self, rank: int, position: int, cell: int, wanted: _Value, buffer: str) -> None:
-        found = self._memory[cell].value
-        if found != wanted:
-            raise DataError(f"{self._where(rank, position)}: {buffer} holds {found}: expected {wanted}")
-
-    # Who may touch what when.
-
-    def _read(self, rank: int, position: int, span: Span) -> None:
-        now = _Access(rank, self._clock[rank][rank], position)
-        for number in self._layout.within(span):
-            cell = self._memory[number]
-            self._ordered(now, cell.writer, "reads", "wrote")
-            cell.readers[rank] = now
-
-    def _write(self, rank: int, position: int, span: Span) -> None:
-        now = _Access(rank, self._clock[rank][rank], position)
-        for number in self._layout.within(span):
-            cell = self._memory[number]
-            self._ordered(now, cell.writer, "writes", "wrote")
-            for reader in cell.readers.values():
-                self._ordered(now, reader, "writes", "read")
-            cell.writer, cell.readers = now, {}
-
-    def _ordered(self, now: _Access, earlier: _Access | None, does: str, did: str) -> None:
-        if earlier is not None and self._clock[now.rank][earlier.rank] < earlier.time:
-            here, there = self._where(now.rank, now.position), self._where(earlier.rank, earlier.position)
-            raise RaceError(f"{here}: {does} what was {did} by\n  {there}\n  and nothing makes one wait for the other")
+        return _Value(union(1 << peer for peer in content.ranks), (content.block - block) * call.count - out)
 
     def _where(self, rank: int, position: int) -> str:
-        number, step = self._call_of[rank][position]
-        call = self._calls[number]
+        number, step = self._places[rank][position]
         item = self._programs[rank][position]
         if isinstance(item, _Caller):
-            return f"call {number} ({call}), rank {rank}, its program {'before' if item.entering else 'after'} the call"
-        return f"call {number} ({call}), rank {rank}, step {step}, {item}"
+            place = f"its program {'before' if item.entering else 'after'} the call"
+        else:
+            place = f"step {step}, {item}"
+        return f"call {number} ({self._calls[number]}), rank {rank}, {place}"
+
+
+def _listed(values: Iterable[_Value | None]) -> str:
+    return "; ".join("nothing" if value is None else str(value) for value in values)

@@ -106,7 +106,7 @@ def test_scratch_read_past_what_was_stored():
             p.copy(p.out(0, 1), p.scratch(0))
         p.leave()
 
-    with pytest.raises(DataError, match=r"step 4, .*expected data of one kind"):
+    with pytest.raises(DataError, match=r"step 4, .*expected one value in all of the source"):
         prove(Call(plans_of("broadcast", 2, write, chunks=2, scratch=1), 3))
 
 
