@@ -14,6 +14,14 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
     return NULL;
 }
 
+void free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF((PyObject *)type);
+}
+
 static PyObject *die_with_parent(PyObject *module, PyObject *argument)
 {
     (void)module;
@@ -97,7 +105,7 @@ static int add_constants(PyObject *module)
 static int fill_module(PyObject *module)
 {
     struct core_module *state = PyModule_GetState(module);
-    return add_constants(module) || add_memory_types(module, state) || add_communicator_type(module, state) ? -1 : 0;
+    return add_constants(module) || add_segment_types(module, state) || add_device_types(module, state) || add_communicator_type(module, state) ? -1 : 0;
 }
 
 static int traverse_module(PyObject *module, visitproc visit, void *arg)

@@ -149,9 +149,7 @@ class Communicator(_core.Communicator):
     # ---- failures ----
 
     def _refuse_call(self, spec: Collective, why: str) -> NoReturn:
-        where = call_site()
-        how = self._refuse(spec.number, f"({where}) {why}" if where else why)
-        self._fail(how)
+        self._fail(self._refuse(spec.number, why))
 
     def _fail(self, how: int) -> NoReturn:
         """Raises what all ranks raise."""

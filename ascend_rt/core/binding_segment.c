@@ -1,4 +1,4 @@
-/* Segment, Device and Block: the job's memory as Python sees it. */
+/* Segment: the job's memory and its control area as Python sees them. */
 #include <errno.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ static PyObject *attach(PyObject *cls, PyObject *argument)
     return error ? raise_errno(error) : new_segment(segment_type((PyTypeObject *)cls), &segment);
 }
 
-static int parse_rank(const struct segment_object *self, unsigned rank)
+int check_rank(const struct segment_object *self, unsigned rank)
 {
     if (rank < self->segment.job->ranks)
         return 0;
@@ -86,7 +86,7 @@ static PyObject *rank_line(PyObject *object, PyTypeObject *cls, PyObject *const 
     struct segment_object *self = (struct segment_object *)object;
     (void)names;
     unsigned long rank = nargs == 1 ? PyLong_AsUnsignedLong(args[0]) : UINT32_MAX;
-    if (PyErr_Occurred() || parse_rank(self, (unsigned)rank))
+    if (PyErr_Occurred() || check_rank(self, (unsigned)rank))
         return NULL;
     struct rank_line *line = segment_rank(&self->segment, (uint32_t)rank);
     struct core_module *state = PyType_GetModuleState(cls);
@@ -129,7 +129,7 @@ static PyObject *line(PyObject *object, PyTypeObject *cls, PyObject *const *args
     (void)names;
     unsigned long rank = nargs == 2 ? PyLong_AsUnsignedLong(args[0]) : UINT32_MAX;
     unsigned long slot = nargs == 2 ? PyLong_AsUnsignedLong(args[1]) : 0;
-    if (PyErr_Occurred() || parse_rank(self, (unsigned)rank))
+    if (PyErr_Occurred() || check_rank(self, (unsigned)rank))
         return NULL;
     struct core_module *state = PyType_GetModuleState(cls);
     struct board *board = segment_world_board(&self->segment);
@@ -145,7 +145,7 @@ static PyObject *set_state(PyObject *object, PyObject *args, PyObject *keywords)
     unsigned rank, rank_state, pid = 0;
     int cause = 0;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "II|iI:set_state", names, &rank, &rank_state, &cause, &pid) ||
-        parse_rank(self, rank))
+        check_rank(self, rank))
         return NULL;
     struct rank_line *own = segment_rank(&self->segment, rank);
     store_relaxed(&own->cause, cause);
@@ -160,7 +160,7 @@ static PyObject *raise_abort(PyObject *object, PyObject *args)
 {
     struct segment_object *self = (struct segment_object *)object;
     unsigned kind, culprit;
-    if (!PyArg_ParseTuple(args, "II:raise_abort", &kind, &culprit) || parse_rank(self, culprit))
+    if (!PyArg_ParseTuple(args, "II:raise_abort", &kind, &culprit) || check_rank(self, culprit))
         return NULL;
     board_raise_abort(segment_world_board(&self->segment), (enum abort_kind)kind, culprit, 0);
     Py_RETURN_NONE;
@@ -204,15 +204,8 @@ static PyObject *get_base(PyObject *object, void *closure)
 }
 
 /* Not unmapped, and its descriptor not closed: arrays and streams may still look at it, until the process ends. */
-static void free_object(PyObject *self)
-{
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
+static void free_segment(PyObject *self) { free_object(self); }
 
-#define KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
 #define OFFSET(field) ((void *)offsetof(struct job, field))
 
 static PyMethodDef segment_methods[] = {
@@ -242,7 +235,7 @@ static PyGetSetDef segment_properties[] = {
 static PyType_Slot segment_slots[] = {
     {Py_tp_methods, segment_methods},
     {Py_tp_getset, segment_properties},
-    {Py_tp_dealloc, free_object},
+    {Py_tp_dealloc, free_segment},
     {0, NULL},
 };
 
@@ -265,183 +258,11 @@ static PyStructSequence_Field line_fields[] = {
 };
 static PyStructSequence_Desc line_desc = {"ascend_rt.core._core.Line", NULL, line_fields, 10};
 
-/* ---- Device and Block ---- */
-
-struct block_object {
-    PyObject_HEAD
-    struct device_object *device;
-    uint64_t offset;
-    Py_ssize_t nbytes;
-};
-
-static PyObject *new_device(PyTypeObject *type, PyObject *args, PyObject *keywords)
-{
-    struct core_module *state = PyType_GetModuleState(type);
-    PyObject *segment;
-    unsigned index, owner;
-    if (keywords && PyDict_Size(keywords))
-        return PyErr_Format(PyExc_TypeError, "Device takes no keyword arguments");
-    if (!PyArg_ParseTuple(args, "O!II:Device", state->segment, &segment, &index, &owner) ||
-        parse_rank((struct segment_object *)segment, owner))
-        return NULL;
-    const struct segment *memory = &((struct segment_object *)segment)->segment;
-    if (index >= memory->job->devices)
-        return PyErr_Format(PyExc_IndexError, "device %u of %u", index, memory->job->devices);
-    struct device_object *self = (struct device_object *)PyType_GenericAlloc(type, 0);
-    if (!self)
-        return NULL;
-    self->segment = (struct segment_object *)Py_NewRef(segment);
-    if (arena_open(&self->arena, memory, index, segment_rank(memory, owner)) != ARENA_DONE) {
-        Py_DECREF(self);
-        return PyErr_NoMemory();
-    }
-    return (PyObject *)self;
-}
-
-static void free_device(PyObject *object)
-{
-    struct device_object *self = (struct device_object *)object;
-    arena_close(&self->arena);
-    Py_CLEAR(self->segment);
-    free_object(object);
-}
-
-static PyObject *device_malloc(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    static const char *const why[] = {"", "no free block is large enough", "over the budget", "no host memory"};
-    struct device_object *self = (struct device_object *)object;
-    (void)names;
-    Py_ssize_t nbytes = nargs == 1 ? PyLong_AsSsize_t(args[0]) : -1;
-    if (PyErr_Occurred())
-        return NULL;
-    if (nbytes < 0)
-        return PyErr_Format(PyExc_ValueError, "malloc takes a number of bytes that is not negative");
-    uint64_t offset;
-    enum arena_end end = arena_malloc(&self->arena, (uint64_t)nbytes, &offset);
-    if (end != ARENA_DONE)
-        return PyErr_Format(PyExc_MemoryError, "%s", why[end]);
-    struct core_module *state = PyType_GetModuleState(cls);
-    struct block_object *block = (struct block_object *)PyType_GenericAlloc(state->block, 0);
-    if (!block) {
-        arena_free(&self->arena, offset);
-        return NULL;
-    }
-    block->device = (struct device_object *)Py_NewRef(object);
-    block->offset = offset;
-    block->nbytes = nbytes;
-    return (PyObject *)block;
-}
-
-static PyObject *device_holds(PyObject *object, PyObject *args)
-{
-    unsigned long long address, nbytes;
-    uint64_t offset;
-    if (!PyArg_ParseTuple(args, "KK:holds", &address, &nbytes))
-        return NULL;
-    return PyBool_FromLong(arena_find(&((struct device_object *)object)->arena, (void *)(uintptr_t)address, nbytes, &offset));
-}
-
-static PyObject *get_in_use(PyObject *object, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(((struct device_object *)object)->arena.in_use);
-}
-
-static PyObject *get_peak(PyObject *object, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(((struct device_object *)object)->arena.peak);
-}
-
-static PyObject *get_largest_free(PyObject *object, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(arena_largest_free(&((struct device_object *)object)->arena));
-}
-
-static PyMethodDef device_methods[] = {
-    {"malloc", KEYWORDS(device_malloc), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "A new block of device memory."},
-    {"holds", device_holds, METH_VARARGS, "Does a range of addresses lie inside one live block?"},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyGetSetDef device_properties[] = {
-    {"in_use", get_in_use, NULL, "bytes in live blocks", NULL},
-    {"peak", get_peak, NULL, "largest in_use so far", NULL},
-    {"largest_free", get_largest_free, NULL, "bytes of the largest free block", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot device_slots[] = {
-    {Py_tp_new, new_device},
-    {Py_tp_methods, device_methods},
-    {Py_tp_getset, device_properties},
-    {Py_tp_dealloc, free_device},
-    {0, NULL},
-};
-
-static PyType_Spec device_spec = {
-    .name = "ascend_rt.core._core.Device",
-    .basicsize = sizeof(struct device_object),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = device_slots,
-};
-
-static void free_block(PyObject *object)
-{
-    struct block_object *self = (struct block_object *)object;
-    if (self->device) {
-        arena_free(&self->device->arena, self->offset);
-        Py_CLEAR(self->device);
-    }
-    free_object(object);
-}
-
-static int block_buffer(PyObject *object, Py_buffer *view, int flags)
-{
-    struct block_object *self = (struct block_object *)object;
-    return PyBuffer_FillInfo(view, object, self->device->arena.segment.base + self->offset, self->nbytes, 0, flags);
-}
-
-static PyObject *block_address(PyObject *object, void *closure)
-{
-    (void)closure;
-    struct block_object *self = (struct block_object *)object;
-    return PyLong_FromVoidPtr(self->device->arena.segment.base + self->offset);
-}
-
-static PyObject *block_offset(PyObject *object, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong(((struct block_object *)object)->offset);
-}
-
-static PyGetSetDef block_properties[] = {
-    {"address", block_address, NULL, "where it begins, in this process", NULL},
-    {"offset", block_offset, NULL, "where it begins, in the segment", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot block_slots[] = {
-    {Py_tp_getset, block_properties},
-    {Py_bf_getbuffer, block_buffer},
-    {Py_tp_dealloc, free_block},
-    {0, NULL},
-};
-
-static PyType_Spec block_spec = {
-    .name = "ascend_rt.core._core.Block",
-    .basicsize = sizeof(struct block_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = block_slots,
-};
-
-int add_memory_types(PyObject *module, struct core_module *state)
+int add_segment_types(PyObject *module, struct core_module *state)
 {
     state->segment = add_type(module, &segment_spec);
-    state->device = add_type(module, &device_spec);
-    state->block = add_type(module, &block_spec);
     state->rank_line = PyStructSequence_NewType(&rank_line_desc);
     state->line = PyStructSequence_NewType(&line_desc);
-    return state->segment && state->device && state->block && state->rank_line && state->line ? 0 : -1;
+    bool all = state->segment && state->rank_line && state->line;
+    return all && PyModule_AddType(module, state->rank_line) == 0 && PyModule_AddType(module, state->line) == 0 ? 0 : -1;
 }

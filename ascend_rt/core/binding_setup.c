@@ -1,0 +1,240 @@
+/* Communicator, all but its calls: making one, telling it how calls are done, looking at it. */
+#include <errno.h>
+#include <signal.h>
+
+#include "binding.h"
+#include "order.h"
+
+/* _add_choice(collective, dtype, op, root, least_nbytes, most_nbytes, fingerprint, packed plan or None) */
+static PyObject *add_choice(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    struct choice choice = {0};
+    unsigned long long least, most;
+    long long root;
+    PyObject *packed;
+    if (!PyArg_ParseTuple(args, "bbbLKKIO:_add_choice", &choice.collective, &choice.dtype, &choice.op, &root, &least, &most,
+                          &choice.fingerprint, &packed))
+        return NULL;
+    choice.root = root < 0 ? ROOT_ANY : (uint32_t)root;
+    choice.least_nbytes = least;
+    choice.most_nbytes = most;
+    choice.in_line = packed == Py_None;
+    const char *wrong = NULL;
+    if (!choice.in_line) {
+        Py_buffer view;
+        if (PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE) < 0)
+            return NULL;
+        wrong = plan_read(&choice.plan, view.buf, (size_t)view.len / sizeof(int32_t));
+        PyBuffer_Release(&view);
+    }
+    if (!wrong && communicator_add_choice(&self->communicator, &choice)) {
+        plan_free(&choice.plan);
+        wrong = "a choice that this rank cannot run: dtype, op, size of the payload or ranks of the plan";
+    }
+    if (wrong)
+        return PyErr_Format(PyExc_ValueError, "%s", wrong);
+    Py_RETURN_NONE;
+}
+
+static PyObject *scratch_needed(PyObject *object, PyObject *args)
+{
+    struct call call = {0};
+    unsigned long long count;
+    if (!PyArg_ParseTuple(args, "bbbIK:_scratch_needed", &call.collective, &call.dtype, &call.op, &call.root, &count))
+        return NULL;
+    call.count = count;
+    return PyLong_FromUnsignedLongLong(communicator_scratch_needed(&((struct communicator_object *)object)->communicator, &call));
+}
+
+/* _set_scratch(block, nbytes): device memory that plans may use for partial results. */
+static PyObject *set_scratch(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    PyObject *block;
+    unsigned long long offset, nbytes;
+    if (!PyArg_ParseTuple(args, "OKK:_set_scratch", &block, &offset, &nbytes))
+        return NULL;
+    PyObject *before = self->scratch;
+    self->scratch = Py_NewRef(block);
+    Py_XDECREF(before);
+    self->communicator.scratch_offset = offset;
+    self->communicator.scratch_nbytes = nbytes;
+    Py_RETURN_NONE;
+}
+
+/* _tune(spins, yields, sleep_ns, timeout_ns, kernels) */
+static PyObject *tune(PyObject *object, PyObject *args)
+{
+    struct communicator *c = &((struct communicator_object *)object)->communicator;
+    unsigned long long sleep_ns, timeout_ns;
+    int kernels;
+    if (!PyArg_ParseTuple(args, "IIKKi:_tune", &c->waiter.spins, &c->waiter.yields, &sleep_ns, &timeout_ns, &kernels))
+        return NULL;
+    c->waiter.sleep_ns = sleep_ns;
+    c->waiter.timeout_ns = timeout_ns;
+    c->kernels = kernels < 0 ? best_kernel_variant() : (enum kernel_variant)kernels;
+    Py_RETURN_NONE;
+}
+
+static void stop_this_process(void *context)
+{
+    (void)context;
+    raise(SIGSTOP);
+}
+
+static PyObject *stop_when_committed(PyObject *object, PyObject *none)
+{
+    (void)none;
+    ((struct communicator_object *)object)->communicator.waiter.host.committed = stop_this_process;
+    Py_RETURN_NONE;
+}
+
+static PyObject *close_communicator(PyObject *object, PyObject *none)
+{
+    (void)none;
+    ((struct communicator_object *)object)->closed = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *lines(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    (void)args, (void)nargs, (void)names;
+    struct communicator *c = &((struct communicator_object *)object)->communicator;
+    struct core_module *state = PyType_GetModuleState(cls);
+    uint32_t slot = (c->round - 1) % SLOTS;
+    PyObject *list = PyList_New(0);
+    for (uint32_t rank = 0; rank < c->size && list; rank++) {
+        PyObject *line = line_as_tuple(state->line, board_line(c->board, c->size, slot, rank),
+                                       board_note(c->board, c->size, slot, rank));
+        if (!line || PyList_Append(list, line) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(line);
+    }
+    return list;
+}
+
+static PyObject *abort_word_of(PyObject *object, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(load_acquire(&((struct communicator_object *)object)->communicator.board->abort));
+}
+
+static PyObject *statistics(PyObject *object, PyObject *none)
+{
+    (void)none;
+    struct communicator *c = &((struct communicator_object *)object)->communicator;
+    return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
+                         (unsigned long long)c->waiter.sleeps, "late_sleeps", (unsigned long long)c->waiter.late_sleeps);
+}
+
+static bool intern_names(struct communicator_object *self)
+{
+    static const char *const ops[REDUCE_OP_COUNT] = {"sum", "prod", "max", "min", "avg"};
+    for (int op = 0; op < REDUCE_OP_COUNT; op++)
+        if (!(self->op[op] = PyUnicode_InternFromString(ops[op])))
+            return false;
+    return (self->dtype_name = PyUnicode_InternFromString("dtype")) && (self->x_name = PyUnicode_InternFromString("x")) &&
+           (self->out_name = PyUnicode_InternFromString("out")) && (self->op_name = PyUnicode_InternFromString("op")) &&
+           (self->stream_name = PyUnicode_InternFromString("stream")) && (self->root_name = PyUnicode_InternFromString("root"));
+}
+
+static bool take_dtypes(struct communicator_object *self, PyObject *dtypes)
+{
+    PyObject *dtype, *id;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(dtypes, &at, &dtype, &id) && self->ndtypes < MOST_DTYPES) {
+        long number = PyLong_AsLong(id);
+        if (number < 0 || number > UINT8_MAX || !dtype_nbytes((int)number))
+            return false;
+        self->dtype[self->ndtypes] = Py_NewRef(dtype);
+        self->dtype_id[self->ndtypes++] = (uint8_t)number;
+    }
+    return true;
+}
+
+/* Communicator(segment, device, rank, size, dtypes): the world's, whose ranks are the ranks of the job. */
+static PyObject *new_communicator(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    (void)keywords;
+    PyObject *segment, *device, *dtypes;
+    unsigned rank, size;
+    if (!PyArg_ParseTuple(args, "OOIIO!:Communicator", &segment, &device, &rank, &size, &PyDict_Type, &dtypes))
+        return NULL;
+    struct communicator_object *self = (struct communicator_object *)PyType_GenericAlloc(type, 0);
+    uint32_t *members = PyMem_Malloc((size + 1) * sizeof *members);
+    if (!self || !members || !intern_names(self) || !take_dtypes(self, dtypes))
+        goto failed;
+    for (uint32_t member = 0; member < size; member++)
+        members[member] = member;
+    self->segment = (struct segment_object *)Py_NewRef(segment);
+    self->device = (struct device_object *)Py_NewRef(device);
+    if (communicator_open(&self->communicator, &self->segment->segment, &self->device->arena, members, size, rank))
+        goto failed;
+    self->communicator.waiter.host.context = self;
+    self->communicator.waiter.host.blocks = communicator_releases_gil;
+    self->communicator.waiter.host.attend = communicator_attends;
+    PyMem_Free(members);
+    return (PyObject *)self;
+failed:
+    PyMem_Free(members);
+    Py_XDECREF((PyObject *)self);
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a communicator needs a segment, a device, a rank below its size and known dtypes");
+    return NULL;
+}
+
+static void free_communicator(PyObject *object)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    communicator_close(&self->communicator);
+    for (size_t i = 0; i < self->ndtypes; i++)
+        Py_DECREF(self->dtype[i]);
+    for (int op = 0; op < REDUCE_OP_COUNT; op++)
+        Py_XDECREF(self->op[op]);
+    PyObject *owned[] = {(PyObject *)self->segment, (PyObject *)self->device, self->scratch, self->dtype_name, self->x_name,
+                         self->out_name, self->op_name, self->stream_name, self->root_name};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        Py_XDECREF(owned[i]);
+    free_object(object);
+}
+
+static PyMethodDef methods[] = {
+    {"all_reduce", KEYWORDS(call_all_reduce), METH_FASTCALL | METH_KEYWORDS,
+     "all_reduce(x, out=None, op='sum', stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
+    {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS,
+     "broadcast(x, root=0, stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
+    {"_call", call_once, METH_VARARGS, "One attempt at a call; returns how it ended."},
+    {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
+    {"_tell", call_tell, METH_VARARGS, "A round that carries a note of every rank."},
+    {"_add_choice", add_choice, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
+    {"_scratch_needed", scratch_needed, METH_VARARGS, "Bytes of scratch that a call needs."},
+    {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},
+    {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
+    {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
+    {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},
+    {"_lines", KEYWORDS(lines), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What every rank said in the latest round."},
+    {"_abort_word", abort_word_of, METH_NOARGS, "Why this communicator ended, 0 if it has not."},
+    {"_statistics", statistics, METH_NOARGS, "Counters of this rank's side."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_new, new_communicator},
+    {Py_tp_methods, methods},
+    {Py_tp_dealloc, free_communicator},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "ascend_rt.core._core.Communicator",
+    .basicsize = sizeof(struct communicator_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = slots,
+};
+
+int add_communicator_type(PyObject *module, struct core_module *state)
+{
+    state->communicator = add_type(module, &spec);
+    return state->communicator ? 0 : -1;
+}
