@@ -145,8 +145,8 @@ class Settings:
     )
 
     ascend_rt_spin = Setting(
-        "ASCEND_RT_SPIN", Whole(0), 100, "debug", "pauses",
-        "Pauses of a waiting rank before it yields its core.",
+        "ASCEND_RT_SPIN", Whole(0), None, "debug", "pauses",
+        "Pauses of a waiting rank before it yields its core: 100 when each rank has a core, else 0.",
     )
     ascend_rt_yields = Setting(
         "ASCEND_RT_YIELDS", Whole(0), 200, "debug", "yields",

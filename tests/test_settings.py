@@ -17,7 +17,7 @@ pytestmark = pytest.mark.proof
 def test_an_empty_environment_gives_the_defaults() -> None:
     read = settings.read({})
     assert (read.hccl_connect_timeout, read.hccl_exec_timeout) == (120, 1836)
-    assert (read.ascend_rt_spin, read.ascend_rt_yields, read.ascend_rt_sleep_ms) == (100, 200, 50)
+    assert (read.ascend_rt_spin, read.ascend_rt_yields, read.ascend_rt_sleep_ms) == (None, 200, 50)
     assert read.ascend_rt_kernels == "auto"
     assert [getattr(read, name.lower()) for name in settings.JOB] == [None] * len(settings.JOB)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from ..core import _core
 from .errors import DeviceMemoryError
 
 Shape = int | Sequence[int]
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 MIB = 1 << 20
 
@@ -32,7 +33,7 @@ class DeviceMemory:
             raise ValueError(f"shape {dimensions}: negative dimensions are not allowed")
         dtype = np.dtype(dtype)
         block = self.allocate(math.prod(dimensions) * dtype.itemsize)
-        return np.ndarray(dimensions, dtype, buffer=block)
+        return np.ndarray(dimensions, dtype, buffer=memoryview(block))
 
     def zeros(self, shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:
         """An array of zeros over device memory. DeviceMemoryError (207001) when there is no room."""
@@ -40,7 +41,7 @@ class DeviceMemory:
         x[...] = 0
         return x
 
-    def array(self, values: npt.ArrayLike, dtype: npt.DTypeLike = None) -> Array:
+    def array(self, values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
         """A copy of `values` in device memory, of their own type unless `dtype` is given."""
         values = np.asarray(values, dtype)
         x = self.empty(values.shape, values.dtype)

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 LAYOUT_VERSION: Final[int]
 PAYLOAD_NBYTES: Final[int]
@@ -27,7 +27,7 @@ class RankLine(NamedTuple):
     wait_collective: int
     wait_since_ns: int
     failure: int
-    """the abort word this rank first failed of, 0 if none: kind << 24 | (rank at fault + 1) << 12 | (who raised it + 1)"""
+    """the abort word this rank failed of, 0 if none: kind << 24 | (rank at fault + 1) << 12 | (who raised it + 1)"""
     hbm_in_use: int
 
 class Line(NamedTuple):
@@ -41,7 +41,7 @@ class Line(NamedTuple):
     flags: int
     root: int
     fingerprint: int
-    count: int
+    count: int  # type: ignore[assignment]
     note: str
 
 class Segment:
@@ -52,7 +52,7 @@ class Segment:
         """A new anonymous, sealed segment; raises OSError if it cannot be made or mapped at this size."""
     @staticmethod
     def attach(fd: int) -> Segment:
-        """Map the segment behind a descriptor; checks magic, version and size first. The descriptor stays the caller's."""
+        """Map the segment behind a descriptor, which stays the caller's; checks magic, version and size first."""
     @property
     def fd(self) -> int: ...
     @property

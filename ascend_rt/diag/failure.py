@@ -16,6 +16,15 @@ ADVICE = {
     AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
 }
 
+PROCESS_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "in the kernel",
+    "T": "stopped",
+    "t": "in a debugger",
+    "Z": "gone",
+}
+
 
 def ending(cause: int) -> str:
     """How a process ended, from its exit code or minus its signal."""
@@ -34,9 +43,7 @@ def process_state(pid: int) -> str:
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return "gone"
-    return {"R": "running", "S": "sleeping", "D": "in the kernel", "T": "stopped", "t": "in a debugger", "Z": "gone"}.get(
-        letter, letter
-    )
+    return PROCESS_STATES.get(letter, letter)
 
 
 def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = None) -> str:

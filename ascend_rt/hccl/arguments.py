@@ -1,6 +1,6 @@
 """The argument checks of all collectives: one function that reads the table of collectives.
 
-A wrong argument is not raised here and now: the other ranks are already waiting, so `Refused` is caught by the
+A wrong argument is not raised here and now: the other ranks are already waiting, so `RefusedError` is caught by the
 communicator, which tells everybody and then raises on every rank.
 """
 
@@ -16,7 +16,7 @@ from .errors import HcclResult
 from .types import NUMBER_OF_DTYPE, OPS
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """Arguments that no collective can be made of."""
 
     def __init__(self, text: str, code: HcclResult = HcclResult.HCCL_E_PARA) -> None:
@@ -46,7 +46,7 @@ MakeArray = Callable[[tuple[int, ...], "np.dtype[np.generic]", Array], Array]
 
 
 def check(spec: Collective, rank: int, size: int, x: Any, out: Any, op: Any, root: Any, make: MakeArray) -> Call:
-    """The call that these arguments mean, or Refused.
+    """The call that these arguments mean, or RefusedError.
 
     `make(shape, dtype, like)` makes the result where `out` is None and x cannot hold it.
     """
@@ -61,14 +61,14 @@ def check(spec: Collective, rank: int, size: int, x: Any, out: Any, op: Any, roo
     else:
         _check_out(spec, _array("out", out), x, shape)
     if not out.flags.writeable:
-        raise Refused("the result cannot be stored: out (or x, in place) is read-only")
+        raise RefusedError("the result cannot be stored: out (or x, in place) is read-only")
     _check_overlap(spec, rank, count, x, out)
     return Call(spec, dtype, op_number, root, count, x, out)
 
 
 def _array(name: str, x: Any) -> Array:
     if not isinstance(x, np.ndarray):
-        raise Refused(f"{name} is a {type(x).__name__}; expected a NumPy array (rt.array makes one in device memory)")
+        raise RefusedError(f"{name} is a {type(x).__name__}; expected a NumPy array, such as rt.array makes")
     return x
 
 
@@ -76,7 +76,7 @@ def _dtype_number(x: Array) -> int:
     number = NUMBER_OF_DTYPE.get(x.dtype)
     if number is None or not x.dtype.isnative:
         names = ", ".join(str(dtype) for dtype in NUMBER_OF_DTYPE)
-        raise Refused(f"dtype {x.dtype}; expected one of {names}", HcclResult.HCCL_E_NOT_SUPPORT)
+        raise RefusedError(f"dtype {x.dtype}; expected one of {names}", HcclResult.HCCL_E_NOT_SUPPORT)
     return number
 
 
@@ -85,16 +85,16 @@ def _op_number(op: Any) -> int:
         return int(OPS[op])
     if isinstance(op, int) and not isinstance(op, bool) and op in OPS.values():
         return int(op)
-    raise Refused(f"op {op!r}; expected one of {', '.join(OPS)} or a HcclReduceOp", HcclResult.HCCL_E_NOT_SUPPORT)
+    raise RefusedError(f"op {op!r}; expected one of {', '.join(OPS)} or a HcclReduceOp", HcclResult.HCCL_E_NOT_SUPPORT)
 
 
 def _root(root: Any, size: int) -> int:
     try:
         number = int(root.__index__())
     except (AttributeError, TypeError):
-        raise Refused(f"root is a {type(root).__name__}; expected a rank, 0 to {size - 1}") from None
+        raise RefusedError(f"root is a {type(root).__name__}; expected a rank, 0 to {size - 1}") from None
     if not 0 <= number < size:
-        raise Refused(f"root={number}; expected a rank, 0 to {size - 1}")
+        raise RefusedError(f"root={number}; expected a rank, 0 to {size - 1}")
     return number
 
 
@@ -102,7 +102,7 @@ def _count(spec: Collective, x: Array, size: int) -> int:
     if spec.blocks_in is not Blocks.PER_RANK:
         return x.size
     if x.ndim == 0 or x.shape[0] % size:
-        raise Refused(f"x has the shape {x.shape}; expected a first dimension that is a multiple of {size} ranks")
+        raise RefusedError(f"x has the shape {x.shape}; expected a first dimension that is a multiple of {size} ranks")
     return x.size // size
 
 
@@ -114,9 +114,9 @@ def _shape_of_out(spec: Collective, x: Array, size: int) -> tuple[int, ...]:
 
 def _check_out(spec: Collective, out: Array, x: Array, shape: tuple[int, ...]) -> None:
     if out.dtype != x.dtype:
-        raise Refused(f"out has dtype={out.dtype} and x has dtype={x.dtype}; expected the same")
+        raise RefusedError(f"out has dtype={out.dtype} and x has dtype={x.dtype}; expected the same")
     if out.size != int(np.prod(shape, dtype=np.int64)):
-        raise Refused(f"out has the shape {out.shape}; expected {shape}, or another shape of as many elements")
+        raise RefusedError(f"out has the shape {out.shape}; expected {shape}, or another shape of as many elements")
 
 
 def _check_overlap(spec: Collective, rank: int, count: int, x: Array, out: Array) -> None:
@@ -126,7 +126,7 @@ def _check_overlap(spec: Collective, rank: int, count: int, x: Array, out: Array
     nbytes = count * x.itemsize
     contiguous = x.flags.c_contiguous and out.flags.c_contiguous
     if not contiguous or _address(x) - first_in * nbytes != _address(out) - first_out * nbytes:
-        raise Refused(f"x and out overlap; expected separate memory, or in place: {spec.in_place.value}")
+        raise RefusedError(f"x and out overlap; expected separate memory, or in place: {spec.in_place.value}")
 
 
 def _address(x: Array) -> int:

@@ -14,17 +14,19 @@ from ..core import _core
 from ..diag import disagreement, failure
 from ..diag.call_site import call_site
 from ..diag.vocabulary import AbortKind, split_abort_word
+from ..link.limits import usable_cpus
 from ..link.rendezvous import Membership
 from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import Settings
 from . import choices, staging
-from .arguments import Call, Refused, check
+from .arguments import Call, RefusedError, check
 from .errors import HcclError, HcclResult
 from .types import DTYPES, NUMBER_OF_DTYPE, OP_NAMES
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
 KERNELS = {"auto": -1, "plain": _core.KERNEL_PLAIN, "avx2": _core.KERNEL_AVX2}
 NOTICE_AFTER_S = 1.0
+SPINS = 100
 
 CODES = {
     AbortKind.TIMEOUT: (HcclResult.HCCL_E_TIMEOUT, "EI0002"),
@@ -57,7 +59,7 @@ class Communicator(_core.Communicator):
             cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE
         )
         self._tune(
-            settings.ascend_rt_spin,
+            _spins(settings.ascend_rt_spin, membership.size),
             settings.ascend_rt_yields,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
@@ -111,10 +113,10 @@ class Communicator(_core.Communicator):
         self._doing = spec.name
         try:
             if stream is not None:
-                raise Refused("streams are not there yet; expected stream=None", HcclResult.HCCL_E_NOT_SUPPORT)
+                raise RefusedError("streams are not there yet; expected stream=None", HcclResult.HCCL_E_NOT_SUPPORT)
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
             how = self._attempt(call)
-        except Refused as refused:
+        except RefusedError as refused:
             self._refuse_call(spec, str(refused))
         except MemoryError as error:
             self._refuse_call(spec, str(error))
@@ -123,7 +125,7 @@ class Communicator(_core.Communicator):
         return call.out
 
     def _attempt(self, call: Call) -> int:
-        """Runs a call; whatever was missing for it is made first. Nothing is said to anybody until nothing is missing."""
+        """Runs a call. Whatever is missing for it is made first; until then nothing is said to anybody."""
         if not (call.x.flags.c_contiguous and call.out.flags.c_contiguous):
             return staging.run(self._attempt, call, self._memory)
         while True:
@@ -182,11 +184,17 @@ class Communicator(_core.Communicator):
         elif differs and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
             print(
-                f"rank {self.rank}: the ranks disagree on a call already, and rank {waits_for} has not made its own yet; "
-                "waiting for it to tell the whole story",
+                f"rank {self.rank}: the ranks disagree on {self._doing} already; waiting for the call of rank "
+                f"{waits_for} to tell the whole story",
                 file=sys.stderr,
                 flush=True,
             )
+
+
+def _spins(setting: int | None, size: int) -> int:
+    """Pauses before the first yield. Where ranks share cores, the peer cannot arrive before its waiter yields: 8 bytes
+    at 8 ranks on 2 cores take 5 us without a pause and 13 to 18 us after 100 of them."""
+    return setting if setting is not None else SPINS if size <= usable_cpus() else 0
 
 
 def _statement(rank: int, line: _core.Line, where: str) -> disagreement.Statement:

@@ -35,4 +35,4 @@ def _in_device(x: Array, memory: DeviceMemory) -> Array:
 
 
 def _same_memory(x: Array, out: Array) -> bool:
-    return x.__array_interface__["data"] == out.__array_interface__["data"]
+    return bool(x.__array_interface__["data"] == out.__array_interface__["data"])

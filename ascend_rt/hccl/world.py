@@ -42,7 +42,7 @@ def finalize() -> None:
 
 
 def empty(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
-    """An array of undefined values in device memory: shape in elements, any dtype. DeviceMemoryError when it is full."""
+    """An array of undefined values in device memory: any shape and dtype. DeviceMemoryError when it is full."""
     return _get_world().memory.empty(shape, dtype)
 
 
@@ -51,8 +51,8 @@ def zeros(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
     return _get_world().memory.zeros(shape, dtype)
 
 
-def array(values: npt.ArrayLike, dtype: npt.DTypeLike = None) -> Array:
-    """A copy of `values` in device memory, of their own dtype unless one is given. DeviceMemoryError when it is full."""
+def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """A copy of `values` in device memory, of their own dtype by default. DeviceMemoryError when it is full."""
     return _get_world().memory.array(values, dtype)
 
 
