@@ -47,8 +47,12 @@ def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
     if refused:
         return _describe_refusals(statements, refused, group)
     points = differing_points(statements)
+    if points[0] == "collective":
+        points = points[:1]  # they differ in everything else by their nature
+    elif len(points) > 1 and points[-1] == "fingerprint":
+        points.pop()  # another size, another algorithm
     calls = sorted({f"{said.collective} #{said.call}" for said in statements})
-    head = f'{" / ".join(calls)} of group "{group}": the ranks do not agree on {", ".join(points)}'
+    head = f'{" / ".join(calls)} of group "{group}": the ranks do not agree on {", ".join(map(_word, points))}'
     majority = Counter(map(_what, statements)).most_common(1)[0][0]
     lines = [head]
     for said in statements:
@@ -66,6 +70,10 @@ def _describe_refusals(statements: Sequence[Statement], refused: Sequence[Statem
     for said in statements:
         lines.append(f"  rank {said.rank}{_place(said)}  {said.refusal if said.refusal is not None else _what(said)}")
     return "\n".join(lines)
+
+
+def _word(point: str) -> str:
+    return {"fingerprint": "algorithm", "call": "the number of calls"}.get(point, point)
 
 
 def _place(said: Statement) -> str:

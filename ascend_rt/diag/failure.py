@@ -2,10 +2,9 @@
 
 import signal
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
 from ..core import _core
+from ..link.process import process_state
 from .vocabulary import AbortKind, RankState, collective_name, split_abort_word
 
 ADVICE = {
@@ -14,15 +13,6 @@ ADVICE = {
     AbortKind.LEFT: "Every rank must make the same calls: this one ended its program earlier than the others.",
     AbortKind.INTERRUPT: "A collective that is left early ends its communicator on every rank.",
     AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
-}
-
-PROCESS_STATES = {
-    "R": "running",
-    "S": "sleeping",
-    "D": "in the kernel",
-    "T": "stopped",
-    "t": "in a debugger",
-    "Z": "gone",
 }
 
 
@@ -37,15 +27,6 @@ def ending(cause: int) -> str:
     return f"killed by signal {-cause} ({name})"
 
 
-def process_state(pid: int) -> str:
-    """One word of what the kernel says a process is doing: stopped and traced processes look like hangs."""
-    try:
-        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return "gone"
-    return PROCESS_STATES.get(letter, letter)
-
-
 def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = None) -> str:
     """What an abort word says: the rank at fault and what became of it."""
     kind, culprit, raiser = split_abort_word(word)
@@ -57,10 +38,9 @@ def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = No
             return f"rank {culprit} left ({ending(line.cause)}) while others waited for it"
         case AbortKind.TIMEOUT:
             limit = f" within {timeout:g} s" if timeout else " in time"
-            return (
-                f"rank {culprit} did not arrive{limit}: its process {line.pid} is {process_state(line.pid)} "
-                f"(rank {raiser} gave up)"
-            )
+            ended = line.state >= RankState.LEFT
+            now = f"has ended since: {ending(line.cause)}" if ended else f"is {process_state(line.pid)}"
+            return f"rank {culprit} did not arrive{limit} (rank {raiser} gave up); its process {line.pid} {now}"
         case AbortKind.INTERRUPT:
             return f"rank {culprit} was interrupted inside a collective"
         case _:
@@ -98,8 +78,3 @@ def _latest_call(*lines: _core.Line) -> str:
 
 def _mark(rank: int, own_rank: int) -> str:
     return "     <- this rank" if rank == own_rank else ""
-
-
-def waiting_ranks(segment: _core.Segment) -> Sequence[int]:
-    """Ranks that sleep in a wait now."""
-    return [rank for rank in range(segment.ranks) if segment.rank_line(rank).waits_for >= 0]

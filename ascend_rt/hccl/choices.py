@@ -3,7 +3,7 @@
 import zlib
 
 from ..core import _core
-from ..plan.choice import choose
+from ..plan.choice import Table, choose
 from ..plan.packed import fingerprint, pack
 from ..plan.registry import build
 from .arguments import Call
@@ -13,15 +13,15 @@ IN_LINE = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 IN_LINE_FINGERPRINT = zlib.crc32(b"in line")
 
 
-def add(communicator: _core.Communicator, call: Call) -> None:
-    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes."""
+def add(communicator: _core.Communicator, call: Call, table: Table) -> None:
+    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes, as `table` has it."""
     spec, size = call.spec, communicator.size
     root = call.root if spec.rooted else -1
     kind = (spec.number, call.dtype, call.op)
     if spec.name in IN_LINE and call.nbytes <= _core.PAYLOAD_NBYTES:
         communicator._add_choice(*kind, -1, 0, _core.PAYLOAD_NBYTES, IN_LINE_FINGERPRINT, None)
         return
-    choice = choose(spec.name, size, call.nbytes, call.dtype, call.op)
+    choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table)
     plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root)
     least = max(choice.lo_nbytes, _core.PAYLOAD_NBYTES + 1) if spec.name in IN_LINE else choice.lo_nbytes
     communicator._add_choice(*kind, root, least, choice.hi_nbytes, fingerprint(plan), pack(plan))

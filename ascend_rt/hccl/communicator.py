@@ -16,6 +16,7 @@ from ..diag.call_site import call_site
 from ..diag.vocabulary import AbortKind, split_abort_word
 from ..link.limits import usable_cpus
 from ..link.rendezvous import Membership
+from ..plan.choice import TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import Settings
 from . import choices, staging
@@ -53,6 +54,7 @@ class Communicator(_core.Communicator):
     rank: int
     size: int
     name: str
+    _table: Table
 
     def __new__(cls, membership: Membership, memory: DeviceMemory, settings: Settings) -> "Communicator":
         self = super().__new__(
@@ -73,6 +75,7 @@ class Communicator(_core.Communicator):
         self._timeout = settings.hccl_exec_timeout
         self._doing = "a collective"
         self._noticed = False
+        self._table = TABLE
 
     def __repr__(self) -> str:
         return f"<Communicator {self.name!r}: rank {self.rank} of {self.size}>"
@@ -131,7 +134,7 @@ class Communicator(_core.Communicator):
         while True:
             how = self._call(call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out)
             if how == _core.CALL_NO_CHOICE:
-                choices.add(self, call)
+                choices.add(self, call, self._table)
             elif how == _core.CALL_NO_SCRATCH:
                 self._make_scratch(call)
             elif how == _core.CALL_NOT_DEVICE_MEMORY:

@@ -48,6 +48,8 @@ class HcclError(RuntimeError):
     ei      the EIxxxx code that CANN's log would show, "" if it has none
     """
 
+    __module__ = "ascend_rt.hccl"
+
     def __init__(self, code: HcclResult, text: str, ranks: Sequence[int] = (), ei: str = "") -> None:
         self.code, self.name, self.ranks, self.ei = code, code.name, tuple(ranks), ei
         super().__init__(f"{code.name} ({int(code)}){f', {ei}' if ei else ''}: {text}")
