@@ -136,7 +136,7 @@ def test_adopt_replaces_the_environment_of_the_process_and_of_its_children() -> 
         "print(subprocess.check_output(['env', '-0']).split(b'\\0')[:-1])"
     )
     outcome = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, "GONE": "1"}, capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", program], env={**os.environ, "GONE": "1"}, capture_output=True, text=True, check=True
     )
     assert "b'BYTES=\\xff\\n'" in outcome.stdout and "b'HCCL_EXEC_TIMEOUT=3'" in outcome.stdout
     assert "GONE" not in outcome.stdout
