@@ -135,9 +135,8 @@ def test_adopt_replaces_the_environment_of_the_process_and_of_its_children() -> 
         "assert settings.environment()['BYTES'] == os.fsdecode(b'\\xff\\n');"
         "print(subprocess.check_output(['env', '-0']).split(b'\\0')[:-1])"
     )
-    outcome = subprocess.run(
-        [sys.executable, "-P", "-c", program], env={**os.environ, "GONE": "1"}, capture_output=True, text=True, check=True
-    )
+    command, environ = [sys.executable, "-P", "-c", program], {**os.environ, "GONE": "1"}
+    outcome = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     assert "b'BYTES=\\xff\\n'" in outcome.stdout and "b'HCCL_EXEC_TIMEOUT=3'" in outcome.stdout
     assert "GONE" not in outcome.stdout
 
