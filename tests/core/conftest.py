@@ -2,7 +2,8 @@
 
 import functools
 import subprocess
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,9 @@ CORE = ROOT / "ascend_rt" / "core"
 # The flags of setup.py; tests differ in warnings being errors.
 FLAGS = f"-std=c11 -O2 -g1 -ffp-contract=off -Wall -Wextra -Wshadow -Werror -I{CORE}".split()
 LIBRARIES = ("-lm", "-pthread")
+
+# All of the core that knows no Python, but for the kernels, which take half a minute to compile under a sanitizer.
+ENGINE = [f"ascend_rt/core/{name}.c" for name in ("segment", "arena", "wait", "board", "communicator", "plan", "exec")]
 
 Sanitizer = Literal["address", "thread", "none"]
 # UBSan's checks of addresses are left to AddressSanitizer, and -O1 is enough: kernels compile in a third of the time.
@@ -91,3 +95,38 @@ def compile_and_run(native: NativeBuild) -> Callable[..., str]:
     compile_and_run(["tests/core/native/board_races.c", "ascend_rt/core/board.c"], "thread", "1000")
     """
     return native.run
+
+
+@pytest.fixture(scope="session")
+def engine() -> list[str]:
+    """Sources for programs that run calls without Python: the core, with obvious kernels in place of the fast ones."""
+    return [*ENGINE, "tests/core/native/plain_reduce.c", "tests/core/native/plan_file.c"]
+
+
+@pytest.fixture(scope="session")
+def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """`plan_file(*sizes)`: a file with the packed plans of all algorithms that move data, for native/plan_file.c."""
+    folder = tmp_path_factory.mktemp("plans")
+
+    @functools.cache
+    def write(*sizes: int) -> str:
+        path = folder / f"{'_'.join(map(str, sizes))}.plans"
+        path.write_bytes(b"".join(record.tobytes() for size in sizes for record in plan_records(size)))
+        return str(path)
+
+    return write
+
+
+def plan_records(size: int) -> Iterator["array[int]"]:
+    from ascend_rt.plan import COLLECTIVES, build, fingerprint, listing, names, pack
+
+    for collective, algorithm in listing():
+        spec = COLLECTIVES[collective]
+        number = sorted(names(collective)).index(algorithm)
+        for root in range(size) if spec.rooted else [-1]:
+            for rank in range(size):
+                plan = build(collective, algorithm, rank, size, max(root, 0))
+                words = pack(plan)
+                if plan.touches:
+                    record = [spec.number, number, root, size, rank, fingerprint(plan), len(words), *words]
+                    yield array("I", [word % 2**32 for word in record])

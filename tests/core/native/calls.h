@@ -1,0 +1,28 @@
+/* Calls that all ranks draw alike from one seed, the data each rank brings, and what must come out. */
+#ifndef TEST_CALLS_H
+#define TEST_CALLS_H
+
+#include "dice.h"
+#include "plan_file.h"
+
+enum { REDUCE_SCATTER = 7, MOST_COUNT = 5000 };
+
+struct drawn {
+    bool in_line;
+    uint8_t collective, dtype, op;
+    uint32_t root, fingerprint;
+    uint64_t count;
+};
+
+bool reduces(uint8_t collective);
+bool same_call(const struct drawn *one, const struct drawn *other);
+
+struct drawn draw_payload(struct dice *dice, uint32_t size);
+struct drawn draw_plan(struct dice *dice, const struct plan_file *plans);
+
+/* Element `index` of IN of `rank`. */
+double element_of(uint64_t round, uint32_t rank, uint64_t index, const struct drawn *drawn);
+/* Element `index` of OUT of `rank`, of `size`. */
+double result_of(uint64_t round, uint32_t rank, uint32_t size, uint64_t index, const struct drawn *drawn);
+
+#endif

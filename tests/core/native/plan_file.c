@@ -1,0 +1,73 @@
+#include "plan_file.h"
+
+#include "expect.h"
+
+enum { RECORD_HEADER = 7 };
+
+static int32_t *read_words(const char *path, size_t *nwords)
+{
+    FILE *file = fopen(path, "rb");
+    EXPECT(file != NULL);
+    EXPECT(fseek(file, 0, SEEK_END) == 0);
+    *nwords = (size_t)ftell(file) / sizeof(int32_t);
+    rewind(file);
+    int32_t *words = malloc(*nwords * sizeof *words);
+    EXPECT(words != NULL && fread(words, sizeof *words, *nwords, file) == *nwords);
+    fclose(file);
+    return words;
+}
+
+void plan_file_read(struct plan_file *file, const char *path)
+{
+    size_t nwords;
+    *file = (struct plan_file){.content = read_words(path, &nwords)};
+    file->plans = calloc(nwords / RECORD_HEADER + 1, sizeof *file->plans);
+    EXPECT(file->plans != NULL);
+    for (const int32_t *at = file->content; at < file->content + nwords; at += RECORD_HEADER + at[RECORD_HEADER - 1])
+        file->plans[file->nplans++] = (struct packed){
+            .collective = (uint8_t)at[0],
+            .algorithm = (uint32_t)at[1],
+            .root = (uint32_t)at[2],
+            .size = (uint32_t)at[3],
+            .rank = (uint32_t)at[4],
+            .fingerprint = (uint32_t)at[5],
+            .nwords = (size_t)at[6],
+            .words = at + RECORD_HEADER,
+        };
+    EXPECT(file->nplans > 0);
+}
+
+void plan_file_close(struct plan_file *file)
+{
+    free(file->plans);
+    free(file->content);
+}
+
+void add_packed(struct communicator *c, const struct packed *packed, uint8_t dtype, uint8_t op)
+{
+    struct choice choice = {.collective = packed->collective, .dtype = dtype, .op = op, .root = packed->root,
+                            .most_nbytes = UINT64_MAX, .fingerprint = packed->fingerprint};
+    EXPECT(plan_read(&choice.plan, packed->words, packed->nwords) == NULL);
+    EXPECT_EQUAL(communicator_add_choice(c, &choice), 0);
+}
+
+void add_in_line(struct communicator *c, uint8_t collective, uint8_t dtype, uint8_t op)
+{
+    uint64_t most = collective == BARRIER ? 0 : PAYLOAD_NBYTES;
+    struct choice choice = {.collective = collective, .dtype = dtype, .op = op, .root = ROOT_ANY, .most_nbytes = most,
+                            .in_line = true};
+    EXPECT_EQUAL(communicator_add_choice(c, &choice), 0);
+}
+
+void prefer_choice(struct communicator *c, const struct call *call, uint32_t fingerprint)
+{
+    for (size_t i = 0; i < c->nchoices; i++) {
+        struct choice *choice = c->choices[i];
+        if (choice->collective == call->collective && choice->dtype == call->dtype && choice->op == call->op &&
+            choice->fingerprint == fingerprint && (choice->root == ROOT_ANY || choice->root == call->root)) {
+            c->latest = choice;
+            return;
+        }
+    }
+    EXPECT(!"a choice with this fingerprint");
+}

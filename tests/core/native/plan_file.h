@@ -1,0 +1,34 @@
+/* The plans of a test, written by the fixture plan_file of tests/core/conftest.py: records of int32
+ *     collective, algorithm (its place among the names of the collective), root or -1, size, rank, fingerprint, nwords,
+ *     words... */
+#ifndef TEST_PLAN_FILE_H
+#define TEST_PLAN_FILE_H
+
+#include "communicator.h"
+
+struct packed {
+    uint8_t collective;
+    uint32_t algorithm, root, size, rank, fingerprint; /* root: ROOT_ANY if the collective has none */
+    size_t nwords;
+    const int32_t *words;
+};
+
+struct plan_file {
+    size_t nplans;
+    struct packed *plans;
+    int32_t *content;
+};
+
+enum { MESH = 0, RING = 1 }; /* struct packed.algorithm */
+
+void plan_file_read(struct plan_file *file, const char *path);
+void plan_file_close(struct plan_file *file);
+
+/* Adds the packed plan to a communicator as the choice for this dtype and op, at any size. */
+void add_packed(struct communicator *communicator, const struct packed *packed, uint8_t dtype, uint8_t op);
+/* Adds payload in the line for this collective. */
+void add_in_line(struct communicator *communicator, uint8_t collective, uint8_t dtype, uint8_t op);
+/* Of the choices that serve a call, the one that is looked at first from now on.  `fingerprint` 0: in the line. */
+void prefer_choice(struct communicator *communicator, const struct call *call, uint32_t fingerprint);
+
+#endif

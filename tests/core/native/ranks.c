@@ -1,0 +1,337 @@
+/* Ranks as threads of one process, on real futexes: a random sequence of calls, the same on all ranks.
+ *
+ *     ranks SIZE SEED ROUNDS PLANFILE spin|sleep
+ *
+ * Every call is one of: payload in the line, a plan of the file, a mismatch (one rank makes another call), a refusal,
+ * a tell.  After it each rank compares all of its memory, borders included, with what a plain fold of everybody's data
+ * gives.  With `sleep` no wait spins, so each one that has to wait goes through the futex. */
+#include <pthread.h>
+
+#include "calls.h"
+#include "elements.h"
+#include "expect.h"
+#include "order.h"
+#include "plan_file.h"
+
+enum { BORDER_NBYTES = 256, MOST_SHIFT = 16, MOST_RANKS = 8, WINDOW_NBYTES = 4 << 20 };
+enum { REGION_NBYTES = MOST_RANKS * MOST_COUNT * 4 + 2 * BORDER_NBYTES + MOST_SHIFT * 4, SCRATCH_NBYTES = 1 << 18 };
+enum event { PAYLOAD, PLAN, MISMATCH, REFUSAL, TELL };
+
+struct test {
+    uint32_t size;
+    uint64_t seed, rounds;
+    bool sleeps;
+    struct segment segment;
+    struct plan_file plans;
+};
+
+/* One rank: its own memory and its own view of the sequence. */
+struct runner {
+    struct test *test;
+    uint32_t rank;
+    pthread_t thread;
+    struct arena arena;
+    struct communicator communicator;
+    struct dice common, own;     /* the sequence of calls; where my buffers are */
+    unsigned char *region[2];    /* of IN and OUT, with borders */
+    unsigned char *image[2];     /* what they must hold */
+    uint32_t calls, commits;     /* expected */
+};
+
+/* ---- memory: two regions, each with borders, filled before and compared after every call ---- */
+
+struct buffers {
+    unsigned char *in, *out;
+    uint64_t in_count, out_count;
+};
+
+/* In place or not: each rank decides for itself. */
+static struct buffers place_buffers(struct runner *runner, const struct drawn *drawn)
+{
+    size_t nbytes = drawn->count * dtype_nbytes(drawn->dtype);
+    uint32_t size = runner->test->size;
+    struct buffers at = {.in_count = drawn->count * (drawn->collective == REDUCE_SCATTER ? size : 1),
+                         .out_count = drawn->count * (drawn->collective == ALL_GATHER ? size : 1)};
+    bool in_place = roll_below(&runner->own, 2);
+    size_t shift[2] = {roll_below(&runner->own, MOST_SHIFT), roll_below(&runner->own, MOST_SHIFT)};
+    at.in = runner->region[0] + BORDER_NBYTES + shift[0] * dtype_nbytes(drawn->dtype);
+    at.out = runner->region[1] + BORDER_NBYTES + shift[1] * dtype_nbytes(drawn->dtype);
+    if (!in_place)
+        return at;
+    if (drawn->collective == ALL_GATHER)
+        at.in = at.out + runner->rank * nbytes;
+    else if (drawn->collective == REDUCE_SCATTER)
+        at.out = at.in + runner->rank * nbytes;
+    else
+        at.out = at.in;
+    return at;
+}
+
+static size_t used_nbytes(const struct runner *runner, const struct drawn *drawn)
+{
+    return runner->test->size * drawn->count * dtype_nbytes(drawn->dtype) + 2 * BORDER_NBYTES + MOST_SHIFT * 4;
+}
+
+static void fill(struct runner *runner, const struct buffers *at, uint64_t round, const struct drawn *drawn)
+{
+    size_t nbytes = used_nbytes(runner, drawn);
+    for (int region = 0; region < 2; region++)
+        for (size_t i = 0; i < nbytes; i++)
+            runner->region[region][i] = (unsigned char)(i * 7 + runner->rank * 31 + round);
+    for (uint64_t i = 0; i < at->in_count; i++)
+        store_element(drawn->dtype, at->in, i, element_of(round, runner->rank, i, drawn));
+    for (int region = 0; region < 2; region++)
+        memcpy(runner->image[region], runner->region[region], nbytes);
+}
+
+static void compare(struct runner *runner, const struct drawn *drawn)
+{
+    for (int region = 0; region < 2; region++)
+        EXPECT(!memcmp(runner->image[region], runner->region[region], used_nbytes(runner, drawn)));
+}
+
+static void compare_result(struct runner *runner, const struct buffers *at, uint64_t round, const struct drawn *drawn)
+{
+    int region = at->out >= runner->region[1] && at->out < runner->region[1] + REGION_NBYTES;
+    unsigned char *image = runner->image[region] + (at->out - runner->region[region]);
+    for (uint64_t i = 0; i < at->out_count; i++)
+        store_element(drawn->dtype, image, i, result_of(round, runner->rank, runner->test->size, i, drawn));
+    compare(runner, drawn);
+}
+
+/* ---- one call ---- */
+
+static enum call_end make_call(struct runner *runner, const struct buffers *at, const struct drawn *drawn)
+{
+    struct call call = {.collective = drawn->collective, .dtype = drawn->dtype, .op = drawn->op, .root = drawn->root,
+                        .count = drawn->count, .in = at->in, .out = at->out};
+    prefer_choice(&runner->communicator, &call, drawn->fingerprint);
+    EXPECT(communicator_scratch_needed(&runner->communicator, &call) <= SCRATCH_NBYTES);
+    runner->calls++;
+    return communicator_call(&runner->communicator, &call);
+}
+
+static void call_alike(struct runner *runner, uint64_t round, const struct drawn *drawn)
+{
+    struct buffers at = place_buffers(runner, drawn);
+    fill(runner, &at, round, drawn);
+    EXPECT_EQUAL(make_call(runner, &at, drawn), CALL_DONE);
+    runner->commits += !drawn->in_line;
+    if (drawn->collective == BARRIER)
+        compare(runner, drawn);
+    else
+        compare_result(runner, &at, round, drawn);
+}
+
+/* The line that `rank` wrote in the round just done. */
+static const struct line *line_of(struct runner *runner, uint32_t rank)
+{
+    struct communicator *c = &runner->communicator;
+    return board_line(c->board, c->size, (c->round - 1) % SLOTS, rank);
+}
+
+static const char *note_of(struct runner *runner, uint32_t rank)
+{
+    struct communicator *c = &runner->communicator;
+    return board_note(c->board, c->size, (c->round - 1) % SLOTS, rank)->text;
+}
+
+static void call_other_than_the_rest(struct runner *runner, uint64_t round, const struct drawn *drawn,
+                                     const struct drawn *other, uint32_t odd)
+{
+    const struct drawn *mine = runner->rank == odd ? other : drawn;
+    struct buffers at = place_buffers(runner, mine);
+    fill(runner, &at, round, mine);
+    EXPECT_EQUAL(make_call(runner, &at, mine), CALL_DIFFERS);
+    compare(runner, mine);
+    for (uint32_t rank = 0; rank < runner->test->size; rank++) {
+        const struct drawn *wanted = rank == odd ? other : drawn;
+        const struct descriptor *said = &line_of(runner, rank)->said;
+        struct drawn got = {.collective = said->collective, .dtype = said->dtype, .op = said->op, .root = said->root,
+                            .fingerprint = said->fingerprint, .count = said->count};
+        EXPECT(same_call(&got, wanted));
+        EXPECT_EQUAL(said->call, runner->calls);
+    }
+}
+
+/* ---- text ---- */
+
+/* Longer than a note now and then: it is clipped. */
+static void write_text(char *text, uint64_t round, uint32_t rank)
+{
+    int length = snprintf(text, 64, "rank %u in round %" PRIu64 " ", rank, round);
+    size_t end = mixed(round + rank) % 4 ? (size_t)length : NOTE_NBYTES + 50;
+    for (size_t i = (size_t)length; i < end; i++)
+        text[i] = (char)('a' + (i + round + rank) % 26);
+    text[end] = 0;
+}
+
+static void compare_note(struct runner *runner, uint64_t round, uint32_t rank)
+{
+    char text[2 * NOTE_NBYTES];
+    write_text(text, round, rank);
+    text[NOTE_NBYTES - 1] = 0;
+    EXPECT(line_of(runner, rank)->said.flags & LINE_NOTE);
+    EXPECT(!strcmp(note_of(runner, rank), text));
+}
+
+static void refuse(struct runner *runner, uint64_t round, const struct drawn *drawn, uint32_t odd)
+{
+    struct buffers at = place_buffers(runner, drawn);
+    fill(runner, &at, round, drawn);
+    if (runner->rank == odd) {
+        char why[2 * NOTE_NBYTES];
+        write_text(why, round, odd);
+        runner->calls++;
+        EXPECT_EQUAL(communicator_refuse(&runner->communicator, drawn->collective, why), CALL_DIFFERS);
+    } else {
+        EXPECT_EQUAL(make_call(runner, &at, drawn), CALL_DIFFERS);
+    }
+    compare(runner, drawn);
+    for (uint32_t rank = 0; rank < runner->test->size; rank++)
+        EXPECT_EQUAL(line_of(runner, rank)->said.flags & LINE_REFUSED, rank == odd ? LINE_REFUSED : 0);
+    compare_note(runner, round, odd);
+}
+
+static void tell(struct runner *runner, uint64_t round)
+{
+    char text[2 * NOTE_NBYTES];
+    write_text(text, round, runner->rank);
+    EXPECT_EQUAL(communicator_tell(&runner->communicator, text), CALL_DONE);
+    for (uint32_t rank = 0; rank < runner->test->size; rank++)
+        compare_note(runner, round, rank);
+}
+
+/* ---- a rank ---- */
+
+static struct drawn draw_call(const struct test *test, struct dice *dice)
+{
+    return roll_below(dice, 3) ? draw_plan(dice, &test->plans) : draw_payload(dice, test->size);
+}
+
+static void one_round(struct runner *runner, uint64_t round)
+{
+    const struct test *test = runner->test;
+    static const enum event events[] = {PAYLOAD, PAYLOAD, PLAN, PLAN, PLAN, PLAN, MISMATCH, REFUSAL, TELL};
+    enum event event = events[roll_below(&runner->common, sizeof events / sizeof *events)];
+    uint32_t odd = roll_below(&runner->common, test->size);
+    struct drawn drawn = event == PAYLOAD ? draw_payload(&runner->common, test->size)
+                         : event == PLAN  ? draw_plan(&runner->common, &test->plans)
+                                          : draw_call(test, &runner->common);
+    struct drawn other = draw_call(test, &runner->common);
+    switch (event) {
+    case PAYLOAD:
+    case PLAN:
+        call_alike(runner, round, &drawn);
+        break;
+    case MISMATCH:
+        if (test->size > 1 && !same_call(&drawn, &other))
+            call_other_than_the_rest(runner, round, &drawn, &other, odd);
+        else
+            call_alike(runner, round, &drawn);
+        break;
+    case REFUSAL:
+        refuse(runner, round, &drawn, odd);
+        break;
+    case TELL:
+        tell(runner, round);
+        break;
+    }
+}
+
+static void *run_rank(void *argument)
+{
+    struct runner *runner = argument;
+    for (uint64_t round = 0; round < runner->test->rounds; round++)
+        one_round(runner, round);
+    return NULL;
+}
+
+static unsigned char *allocate(struct runner *runner, uint64_t nbytes, uint64_t *offset)
+{
+    EXPECT_EQUAL(arena_malloc(&runner->arena, nbytes, offset), ARENA_DONE);
+    return runner->test->segment.base + *offset;
+}
+
+static void add_choices(struct runner *runner)
+{
+    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, spread[] = {BROADCAST, ALL_GATHER, BARRIER};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++)
+            add_in_line(&runner->communicator, spread[j], dtypes[i], 0);
+        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++)
+            add_in_line(&runner->communicator, ALL_REDUCE, dtypes[i], op);
+        for (size_t j = 0; j < runner->test->plans.nplans; j++) {
+            const struct packed *packed = &runner->test->plans.plans[j];
+            if (packed->rank == runner->rank)
+                for (uint8_t op = 0; op < (reduces(packed->collective) ? REDUCE_OP_COUNT : 1); op++)
+                    add_packed(&runner->communicator, packed, dtypes[i], op);
+        }
+    }
+}
+
+static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
+{
+    uint32_t members[MOST_RANKS];
+    for (uint32_t i = 0; i < test->size; i++)
+        members[i] = i;
+    *runner = (struct runner){.test = test, .rank = rank, .common = {test->seed}, .own = {test->seed + rank + 1}};
+    EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
+    struct communicator *c = &runner->communicator;
+    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
+    c->waiter.spins = c->waiter.yields = test->sleeps ? 0 : 20;
+    c->waiter.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
+    uint64_t offset;
+    for (int region = 0; region < 2; region++) {
+        runner->region[region] = allocate(runner, REGION_NBYTES, &offset);
+        runner->image[region] = malloc(REGION_NBYTES);
+        EXPECT(runner->image[region] != NULL);
+    }
+    allocate(runner, SCRATCH_NBYTES, &c->scratch_offset);
+    c->scratch_nbytes = SCRATCH_NBYTES;
+    add_choices(runner);
+}
+
+static uint64_t close_rank(struct runner *runner, const struct runner *first)
+{
+    struct communicator *c = &runner->communicator;
+    EXPECT_EQUAL(c->round, 1 + runner->test->rounds);
+    EXPECT_EQUAL(c->call, runner->calls);
+    EXPECT_EQUAL(c->phase, runner->commits);
+    EXPECT_EQUAL(runner->calls, first->calls);
+    EXPECT_EQUAL(runner->commits, first->commits);
+    EXPECT_EQUAL(c->waiter.late_sleeps, 0);
+    uint64_t sleeps = c->waiter.sleeps;
+    communicator_close(c);
+    arena_close(&runner->arena);
+    free(runner->image[0]);
+    free(runner->image[1]);
+    return sleeps;
+}
+
+int main(int argc, char **argv)
+{
+    EXPECT_EQUAL(argc, 6);
+    struct test test = {.size = (uint32_t)strtoul(argv[1], NULL, 0), .seed = strtoull(argv[2], NULL, 0),
+                        .rounds = strtoull(argv[3], NULL, 0), .sleeps = !strcmp(argv[5], "sleep")};
+    static struct runner runners[MOST_RANKS];
+    EXPECT(test.size >= 1 && test.size <= MOST_RANKS);
+    plan_file_read(&test.plans, argv[4]);
+    struct segment_sizes sizes = {.ranks = test.size, .devices = test.size, .window_nbytes = WINDOW_NBYTES,
+                                  .hbm_limit = UINT64_MAX, .hbm_device_limit = UINT64_MAX};
+    EXPECT_EQUAL(segment_create(&test.segment, &sizes), 0);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        open_rank(&runners[rank], &test, rank);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        EXPECT_EQUAL(pthread_create(&runners[rank].thread, NULL, run_rank, &runners[rank]), 0);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        EXPECT_EQUAL(pthread_join(runners[rank].thread, NULL), 0);
+    uint64_t sleeps = 0;
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        sleeps += close_rank(&runners[rank], &runners[0]);
+    EXPECT_EQUAL(load_relaxed(&segment_world_board(&test.segment)->abort), 0);
+    printf("ranks %u, seed %" PRIu64 ": %" PRIu64 " rounds, %u committed, %" PRIu64 " sleeps\n", test.size, test.seed,
+           test.rounds, runners[0].commits, sleeps);
+    plan_file_close(&test.plans);
+    return 0;
+}

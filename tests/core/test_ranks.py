@@ -1,0 +1,35 @@
+"""Ranks as threads on one board and real futexes: random calls, mismatches, refusals, under both sanitizers."""
+
+import random
+import re
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+
+pytestmark = pytest.mark.threads
+
+PROGRAM = ["tests/core/native/ranks.c", "tests/core/native/calls.c"]
+ROUNDS = {"thread": {1: 100, 2: 600, 3: 400, 5: 250, 8: 100}, "address": {1: 200, 2: 1500, 3: 1000, 5: 600, 8: 300}}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("waiting", ["spin", "sleep"])
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_random_calls(
+    compile_and_run: Callable[..., str],
+    engine: list[str],
+    plan_file: Callable[..., str],
+    sanitizer: Literal["thread", "address"],
+    waiting: str,
+    size: int,
+) -> None:
+    seed, rounds = random.randrange(2**32), ROUNDS[sanitizer][size]
+    said = compile_and_run(
+        [*PROGRAM, *engine], sanitizer, str(size), str(seed), str(rounds), plan_file(size), waiting
+    )
+    found = re.fullmatch(rf"ranks {size}, seed {seed}: {rounds} rounds, (\d+) committed, (\d+) sleeps\n", said)
+    assert found, said
+    committed, sleeps = map(int, found.groups())
+    assert committed > 0
+    assert (sleeps > 0) >= (waiting == "sleep" and size > 1)
