@@ -48,6 +48,17 @@ static enum call_end abort_with(struct communicator *c, uint32_t cause)
     return CALL_ABORTED;
 }
 
+/* Whether this rank may start a call.  A raised abort word says that others have given up, and then no round is
+ * completed any more; but a death is found out by waiting: the others may still complete this round, and then they need
+ * this rank's line. */
+enum call_end board_may_start(struct communicator *c)
+{
+    uint32_t cause = load_acquire(&c->board->abort);
+    if (!c->ended && (!cause || cause >> ABORT_KIND_SHIFT == ABORT_DEATH))
+        return CALL_DONE;
+    return abort_with(c, cause);
+}
+
 /* Shared memory holds what no rank of this library writes. */
 void board_overrun(struct communicator *c) { abort_with(c, cause_word(c, ABORT_OVERRUN, c->rank)); }
 

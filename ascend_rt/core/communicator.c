@@ -179,9 +179,9 @@ static enum call_end call_by_plan(struct communicator *c, const struct choice *c
     return board_leave(c, how, peer);
 }
 
-static struct descriptor describe(struct communicator *c, const struct call *call, uint32_t fingerprint)
+static struct descriptor describe(const struct communicator *c, const struct call *call, uint32_t fingerprint)
 {
-    return (struct descriptor){.call = ++c->call, .collective = call->collective, .dtype = call->dtype, .op = call->op,
+    return (struct descriptor){.call = c->call, .collective = call->collective, .dtype = call->dtype, .op = call->op,
                                .root = call->root, .fingerprint = fingerprint, .count = call->count};
 }
 
@@ -190,25 +190,22 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
     const struct choice *choice = communicator_find_choice(c, call);
     if (!choice)
         return CALL_NO_CHOICE;
-    if (c->ended)
-        return CALL_ABORTED;
-    if (choice->in_line) {
-        struct descriptor said = describe(c, call, choice->fingerprint);
-        return call_in_line(c, call, &said);
-    }
-    if (communicator_scratch_needed(c, call) > c->scratch_nbytes)
+    if (!choice->in_line && communicator_scratch_needed(c, call) > c->scratch_nbytes)
         return CALL_NO_SCRATCH;
-    if (!find_own_buffers(c, &choice->plan, call, board_begin(c)))
+    if (!choice->in_line && !find_own_buffers(c, &choice->plan, call, board_begin(c)))
         return CALL_NOT_DEVICE_MEMORY;
+    c->call++;
+    if (board_may_start(c) != CALL_DONE)
+        return CALL_ABORTED;
     struct descriptor said = describe(c, call, choice->fingerprint);
-    return call_by_plan(c, choice, call, &said);
+    return choice->in_line ? call_in_line(c, call, &said) : call_by_plan(c, choice, call, &said);
 }
 
 /* ---- rounds that carry only text ---- */
 
 static enum call_end round_with_note(struct communicator *c, struct descriptor *said, const char *text)
 {
-    if (c->ended)
+    if (board_may_start(c) != CALL_DONE)
         return CALL_ABORTED;
     struct note *note = board_note(c->board, c->size, c->round % SLOTS, c->rank);
     size_t length = strlen(text);

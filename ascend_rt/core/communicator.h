@@ -85,6 +85,7 @@ enum call_end communicator_tell(struct communicator *communicator, const char *t
 struct choice *communicator_find_choice(struct communicator *communicator, const struct call *call);
 
 /* ---- board.c: a round, a decision, a way out ---- */
+enum call_end board_may_start(struct communicator *communicator);
 struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);

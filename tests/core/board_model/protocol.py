@@ -45,7 +45,7 @@ class Rules:
     after_timeout: Literal["ended", "goes on calling"] = "ended"
     looks_at: Literal["word, alarms, word", "word, alarms", "alarms, word"] = "word, alarms, word"
     death_fails: Literal["rounds without its line", "every wait"] = "rounds without its line"
-    starts_unless: Literal["it has given up", "the abort word is raised"] = "it has given up"
+    starts_unless: Literal["others gave up", "only itself gave up", "the abort word is raised"] = "others gave up"
     death_notice: Literal["once it is gone", "early", "never"] = "once it is gone"
     exit_raises_abort: bool = False
     commits_by: Literal["decision word", "nothing", "a look at the abort word", "its own decision"] = "decision word"
@@ -187,9 +187,10 @@ class Rank:
 
         The outcome is OK, MISMATCH or that first cause.
         """
-        if self.rules.starts_unless == "the abort word is raised":
+        if self.rules.starts_unless != "only itself gave up":
+            # A death is found out by waiting: others may still complete the round, and then they need this line.
             cause = yield Load("abort")
-            if cause:
+            if cause and (self.rules.starts_unless == "the abort word is raised" or not cause.endswith("died")):
                 return cause, cause, at
         yield from self.publish(call, at)
         outcome, ended, at = yield from self.read_lines(call, at)

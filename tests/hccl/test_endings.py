@@ -1,0 +1,212 @@
+"""Ranks that die, leave, stop, come late or are interrupted: the others fail in bounded time and name them."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_rt as rt
+from ascend_rt.testing import RankPool
+
+pytestmark = pytest.mark.processes
+
+PROGRAM = """
+import os, signal, sys, time
+import numpy as np
+import ascend_rt as rt
+comm = rt.init()
+x = rt.array(np.arange({count}, dtype=np.float32) + comm.rank)
+for call in range(20):
+    if comm.rank == 2 and call == 10:
+        {end}
+    try:
+        comm.all_reduce(x, op="max")
+    except rt.HcclError as error:
+        again = ""
+        try:
+            comm.barrier()
+        except rt.HcclError as second:
+            again = second.name
+        print(f"SURVIVOR {{comm.rank}} {{error.name}} {{error.ranks}} {{again}}", flush=True)
+        print(error, flush=True)
+        sys.exit(3)
+"""
+
+ENDS = {
+    "kill": ("os.kill(os.getpid(), signal.SIGKILL)", 137, "rank 2 died: killed by signal 9 (SIGKILL)"),
+    "segfault": ("signal.raise_signal(signal.SIGSEGV)", 139, "rank 2 died: killed by signal 11 (SIGSEGV)"),
+    "exit code": ("os._exit(17)", 17, "rank 2 died: exit code 17"),
+    "exit 0": ("os._exit(0)", 1, "rank 2 left (exit code 0) while others waited for it"),
+    "raise": ("raise ValueError('boom')", 1, "rank 2 died: exit code 1"),
+}
+
+
+@pytest.mark.parametrize("count", [4, 1 << 18], ids=["in the line", "by a plan"])
+@pytest.mark.parametrize("how", ENDS)
+def test_survivors_name_the_rank_that_ended(ranks: RankPool, tmp_path: Path, how: str, count: int) -> None:
+    end, exit_code, words = ENDS[how]
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(count=count, end=end))
+    started = time.monotonic()
+    ended = ranks.hccl_run(["-n", "4", "--no-prefix", "--timeout", "20", str(program)])
+    assert time.monotonic() - started < 5
+    assert ended.exit_code == exit_code, ended
+    survivors = sorted(line for line in ended.stdout.splitlines() if line.startswith("SURVIVOR"))
+    assert survivors == [f"SURVIVOR {rank} HCCL_E_REMOTE (2,) HCCL_E_REMOTE" for rank in (0, 1, 3)]
+    assert ended.stdout.count(words) == 3
+    assert "rank 2" in ended.stderr.splitlines()[-1]
+
+
+def wait_for_a_rank_that_sleeps(comm: rt.Communicator, count: int) -> Any:
+    if comm.rank == 1:
+        comm.all_reduce(rt.zeros(3))
+        time.sleep(1.5)
+    else:
+        comm.all_reduce(rt.zeros(3))
+    try:
+        comm.all_reduce(rt.array(np.arange(float(count))))
+    except rt.HcclError as error:
+        return str(error), error.name, error.ei, error.ranks
+    return "no error"
+
+
+@pytest.mark.parametrize("count", [2, 1000], ids=["in the line", "by a plan"])
+def test_a_timeout_says_who_is_missing_and_what_sets_it(ranks: RankPool, count: int) -> None:
+    results = ranks.run(3, wait_for_a_rank_that_sleeps, count, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    for rank, (text, name, ei, at_fault) in enumerate(results):
+        assert (name, ei, at_fault) == ("HCCL_E_TIMEOUT", "EI0002", (1,))
+        assert "rank 1 did not arrive within 1 s" in text and "HCCL_EXEC_TIMEOUT" in text
+        lines = text.splitlines()
+        assert "last seen in all_reduce #2" in lines[1] and "last seen in all_reduce #1" in lines[2]
+        assert lines[1 + rank].endswith("<- this rank")
+
+
+def stop_between_commit_and_first_store(comm: rt.Communicator) -> Any:
+    x = rt.array(np.arange(1 << 16, dtype=np.float32) + comm.rank)
+    comm.all_reduce(x)
+    if comm.rank == 1:
+        comm._stop_when_committed()
+    try:
+        comm.all_reduce(x)
+    except rt.HcclError as error:
+        name = error.name
+    else:
+        name = "done"
+    state = comm._membership.segment.rank_line(1).state
+    del x
+    refilled = rt.array(np.arange(1 << 16, dtype=np.float32) * 3)  # the same memory
+    time.sleep(0.3)  # a rank that were still there would store now
+    return name, state, bool((refilled == np.arange(1 << 16, dtype=np.float32) * 3).all())
+
+
+def test_a_stopped_rank_is_ended_before_anybody_raises(ranks: RankPool, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import ascend_rt as rt, test_endings\n"
+        "comm = rt.init()\n"
+        "print(comm.rank, *test_endings.stop_between_commit_and_first_store(comm))\n"
+    )
+    environ = {"HCCL_EXEC_TIMEOUT": "1"}
+    ended = ranks.hccl_run(["-n", "3", "--no-prefix", "--timeout", "20", str(program)], environ=environ)
+    assert sorted(ended.stdout.splitlines()) == ["0 HCCL_E_TIMEOUT 4 True", "2 HCCL_E_TIMEOUT 4 True"], ended
+    assert "rank 1" in ended.stderr and "is stopped" in ended.stderr
+
+
+def interrupt_a_wait(comm: rt.Communicator) -> Any:
+    if comm.rank == 1:
+        time.sleep(1)
+        with pytest.raises(rt.HcclError) as error:
+            comm.all_reduce(rt.zeros(100))
+        return error.value.name, error.value.ranks, "rank 0 was interrupted inside a collective" in str(error.value)
+    ticks: list[float] = []
+    signal.signal(signal.SIGALRM, lambda number, frame: ticks.append(time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        comm.all_reduce(rt.zeros(100))
+    took = time.monotonic() - started
+    with pytest.raises(rt.HcclError) as later:
+        comm.barrier()
+    return later.value.name, ticks[0] - started < 0.3, 0.45 < took < 0.8
+
+
+def test_python_signal_handlers_run_inside_a_wait(ranks: RankPool) -> None:
+    assert ranks.run(2, interrupt_a_wait) == [("HCCL_E_REMOTE", True, True), ("HCCL_E_REMOTE", (0,), True)]
+
+
+def other_threads_go_on(comm: rt.Communicator) -> int:
+    if comm.rank == 1:
+        time.sleep(0.5)
+    ticks, stop = [], threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.01):
+            ticks.append(0)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    comm.all_reduce(rt.zeros(100))
+    stop.set()
+    thread.join()
+    return len(ticks)
+
+
+def test_the_gil_is_released_while_a_rank_waits(ranks: RankPool) -> None:
+    assert ranks.run(2, other_threads_go_on)[0] > 10
+
+
+def two_threads_in_one_communicator(comm: rt.Communicator) -> str:
+    if comm.rank == 1:
+        time.sleep(0.5)
+        comm.barrier()
+        return ""
+    thread = threading.Thread(target=comm.barrier)
+    thread.start()
+    while comm._membership.segment.rank_line(0).waits_for < 0:
+        time.sleep(0.001)
+    with pytest.raises(RuntimeError) as error:
+        comm.barrier()
+    thread.join()
+    return str(error.value)
+
+
+def test_two_threads_in_one_communicator_are_told(ranks: RankPool) -> None:
+    assert "another thread of this rank is inside a collective" in ranks.run(2, two_threads_in_one_communicator)[0]
+
+
+def fork_a_rank(comm: rt.Communicator) -> tuple[int, list[float]]:
+    x = rt.array(np.arange(100.0))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            comm.all_reduce(x)
+        except RuntimeError as error:
+            os._exit(42 if "fork" in str(error) else 1)
+        os._exit(2)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), comm.all_reduce(x)[:3].tolist()
+
+
+def test_a_fork_of_a_rank_is_no_rank(ranks: RankPool) -> None:
+    assert ranks.run(2, fork_a_rank) == [(42, [0, 2, 4])] * 2
+
+
+def finalize_and_go_on(comm: rt.Communicator) -> tuple[list[float], bool]:
+    x = rt.array([1.0, 2.0])
+    comm.barrier()
+    rt.finalize()
+    rt.finalize()
+    with pytest.raises(RuntimeError, match="destroyed"):
+        comm.all_reduce(x)
+    return x.tolist(), True
+
+
+def test_finalize_leaves_arrays_readable(ranks: RankPool) -> None:
+    assert ranks.run(2, finalize_and_go_on) == [([1.0, 2.0], True)] * 2
