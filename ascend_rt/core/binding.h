@@ -58,6 +58,7 @@ PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struc
 /* ---- binding_communicator.c: the calls, and what the waiting code calls back ---- */
 PyObject *call_all_reduce(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
 PyObject *call_tell(PyObject *self, PyObject *args);

@@ -99,10 +99,10 @@ static int dtype_of(struct communicator_object *self, PyObject *array)
 
 /* Keyword arguments compared by identity first: literal names are interned. */
 static bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected,
-                            Py_ssize_t nexpected, PyObject **values)
+                            Py_ssize_t least, Py_ssize_t nexpected, PyObject **values)
 {
     Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
-    bool fine = nargs >= 1 && nargs <= nexpected;
+    bool fine = nargs <= nexpected;
     for (Py_ssize_t i = 0; i < nargs && fine; i++)
         values[i] = args[i];
     for (Py_ssize_t k = 0; k < nnames && fine; k++) {
@@ -114,6 +114,8 @@ static bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *n
         if (fine)
             values[i] = args[nargs + k];
     }
+    for (Py_ssize_t i = 0; i < least; i++)
+        fine = fine && values[i];
     if (!fine)
         PyErr_SetString(PyExc_TypeError, "collectives take an array and the keywords that their docstrings name");
     return fine;
@@ -181,7 +183,7 @@ PyObject *call_all_reduce(PyObject *object, PyObject *const *args, Py_ssize_t na
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *expected[] = {self->x_name, self->out_name, self->op_name, self->stream_name};
     PyObject *values[4] = {NULL};
-    if (!place_arguments(args, nargs, names, expected, 4, values) || !begin(self))
+    if (!place_arguments(args, nargs, names, expected, 1, 4, values) || !begin(self))
         return NULL;
     PyObject *x = values[0], *out = values[1] && values[1] != Py_None ? values[1] : x;
     uint8_t op = REDUCE_SUM;
@@ -200,7 +202,7 @@ PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nar
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *expected[] = {self->x_name, self->root_name, self->stream_name};
     PyObject *values[3] = {NULL};
-    if (!place_arguments(args, nargs, names, expected, 3, values) || !begin(self))
+    if (!place_arguments(args, nargs, names, expected, 1, 3, values) || !begin(self))
         return NULL;
     unsigned long root = values[1] && PyLong_CheckExact(values[1]) ? PyLong_AsUnsignedLong(values[1]) : 0;
     bool plain = !PyErr_Occurred() && root < self->communicator.size && (!values[1] || PyLong_CheckExact(values[1])) &&
@@ -214,6 +216,18 @@ PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nar
     PyObject *result = zero ? finish(self, how, values[0], "_broadcast", values, 3) : NULL;
     Py_XDECREF(zero);
     return result;
+}
+
+PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    PyObject *expected[] = {self->stream_name};
+    PyObject *values[1] = {NULL};
+    if (!place_arguments(args, nargs, names, expected, 0, 1, values) || !begin(self))
+        return NULL;
+    struct call call = {.collective = BARRIER};
+    int how = values[0] && values[0] != Py_None ? CALL_NO_CHOICE : (int)communicator_call(&self->communicator, &call);
+    return finish(self, end(self) ? how : -1, Py_None, "_barrier", values, 1);
 }
 
 /* _call(collective, dtype, op, root, count, in, out) -> how it ended (CALL_*). */

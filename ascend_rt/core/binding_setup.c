@@ -124,8 +124,9 @@ static PyObject *statistics(PyObject *object, PyObject *none)
 {
     (void)none;
     struct communicator *c = &((struct communicator_object *)object)->communicator;
-    return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
-                         (unsigned long long)c->waiter.sleeps, "late_sleeps", (unsigned long long)c->waiter.late_sleeps);
+    return Py_BuildValue("{s:I,s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "collective",
+                         c->waiter.collective, "committed", c->phase, "sleeps", (unsigned long long)c->waiter.sleeps,
+                         "late_sleeps", (unsigned long long)c->waiter.late_sleeps);
 }
 
 static bool intern_names(struct communicator_object *self)
@@ -204,6 +205,8 @@ static PyMethodDef methods[] = {
      "all_reduce(x, out=None, op='sum', stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
     {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS,
      "broadcast(x, root=0, stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
+    {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS,
+     "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
     {"_call", call_once, METH_VARARGS, "One attempt at a call; returns how it ended."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
     {"_tell", call_tell, METH_VARARGS, "A round that carries a note of every rank."},

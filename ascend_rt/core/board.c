@@ -125,8 +125,6 @@ enum call_end board_round(struct communicator *c, const struct descriptor *said,
     struct line *mine = board_begin(c);
     mine->said = *said;
     c->differs = said->flags & LINE_REFUSED;
-    c->waiter.call = said->call;
-    c->waiter.collective = said->collective;
     notify_post(&c->waiter.host, &mine->round, c->round);
     enum call_end end = read_lines(c, said, commits);
     if (end == CALL_ABORTED)

@@ -185,6 +185,13 @@ static struct descriptor describe(const struct communicator *c, const struct cal
                                .root = call->root, .fingerprint = fingerprint, .count = call->count};
 }
 
+/* The number is taken by every call, done, refused or too late: it is what the ranks compare. */
+static void begin_call(struct communicator *c, uint8_t collective)
+{
+    c->waiter.call = ++c->call;
+    c->waiter.collective = collective;
+}
+
 enum call_end communicator_call(struct communicator *c, const struct call *call)
 {
     const struct choice *choice = communicator_find_choice(c, call);
@@ -194,7 +201,7 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
         return CALL_NO_SCRATCH;
     if (!choice->in_line && !find_own_buffers(c, &choice->plan, call, board_begin(c)))
         return CALL_NOT_DEVICE_MEMORY;
-    c->call++;
+    begin_call(c, call->collective);
     if (board_may_start(c) != CALL_DONE)
         return CALL_ABORTED;
     struct descriptor said = describe(c, call, choice->fingerprint);
@@ -217,7 +224,8 @@ static enum call_end round_with_note(struct communicator *c, struct descriptor *
 
 enum call_end communicator_refuse(struct communicator *c, uint8_t collective, const char *why)
 {
-    struct descriptor said = {.call = ++c->call, .collective = collective, .flags = LINE_REFUSED | LINE_NOTE};
+    begin_call(c, collective);
+    struct descriptor said = {.call = c->call, .collective = collective, .flags = LINE_REFUSED | LINE_NOTE};
     return round_with_note(c, &said, why);
 }
 

@@ -13,7 +13,7 @@ from ..acl.memory import Array, DeviceMemory
 from ..core import _core
 from ..diag import disagreement, failure
 from ..diag.call_site import call_site
-from ..diag.vocabulary import AbortKind, split_abort_word
+from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.limits import usable_cpus
 from ..link.rendezvous import Membership
 from ..plan.choice import TABLE, Table
@@ -73,7 +73,6 @@ class Communicator(_core.Communicator):
         self.rank, self.size, self.name = membership.rank, membership.size, "world"
         self._membership, self._memory = membership, memory
         self._timeout = settings.hccl_exec_timeout
-        self._doing = "a collective"
         self._noticed = False
         self._table = TABLE
 
@@ -95,11 +94,6 @@ class Communicator(_core.Communicator):
         """
         return self._run(COLLECTIVES["reduce_scatter"], x, out, op, 0, stream)
 
-    def barrier(self, stream: None = None) -> None:
-        """Returns when every rank has called it."""
-        nothing = np.empty(0, np.int8)
-        self._run(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
-
     def destroy(self) -> None:
         """This rank uses the communicator no more. Waits for nobody; calling it again does nothing."""
         self._close()
@@ -112,8 +106,11 @@ class Communicator(_core.Communicator):
     def _broadcast(self, x: Any, root: Any, stream: Any) -> Array:
         return self._run(COLLECTIVES["broadcast"], x, None, "sum", root, stream)
 
+    def _barrier(self, stream: Any) -> None:
+        nothing = np.empty(0, np.int8)
+        self._run(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
+
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
-        self._doing = spec.name
         try:
             if stream is not None:
                 raise RefusedError("streams are not there yet; expected stream=None", HcclResult.HCCL_E_NOT_SUPPORT)
@@ -175,9 +172,13 @@ class Communicator(_core.Communicator):
         word = self._abort_word()
         kind, culprit, _ = split_abort_word(word)
         code, ei = CODES[kind]
-        doing = f'{self._doing} #{self._statistics()["calls"]} of group "{self.name}"'
+        doing = f'{self._latest_call()} of group "{self.name}"'
         text = failure.describe(word, self._membership.segment, self.rank, doing, self._timeout or None)
         return HcclError(code, text, [culprit], ei)
+
+    def _latest_call(self) -> str:
+        counters = self._statistics()
+        return f"{collective_name(counters['collective'])} #{counters['calls']}"
 
     def _attend(self, seconds: float, differs: int, quiescing: int) -> None:
         """Between two sleeps of a long wait: fences a stopped peer, says that ranks disagree already."""
@@ -187,7 +188,7 @@ class Communicator(_core.Communicator):
         elif differs and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
             print(
-                f"rank {self.rank}: the ranks disagree on {self._doing} already; waiting for the call of rank "
+                f"rank {self.rank}: the ranks disagree on {self._latest_call()} already; waiting for the call of rank "
                 f"{waits_for} to tell the whole story",
                 file=sys.stderr,
                 flush=True,
