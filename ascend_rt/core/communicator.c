@@ -199,11 +199,14 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
         return CALL_NO_CHOICE;
     if (!choice->in_line && communicator_scratch_needed(c, call) > c->scratch_nbytes)
         return CALL_NO_SCRATCH;
+    if (board_may_start(c) != CALL_DONE) {
+        begin_call(c, call->collective);
+        return CALL_ABORTED;
+    }
+    /* This stores into the rank's line: not after it has given up, since a peer may still read that of the last round. */
     if (!choice->in_line && !find_own_buffers(c, &choice->plan, call, board_begin(c)))
         return CALL_NOT_DEVICE_MEMORY;
     begin_call(c, call->collective);
-    if (board_may_start(c) != CALL_DONE)
-        return CALL_ABORTED;
     struct descriptor said = describe(c, call, choice->fingerprint);
     return choice->in_line ? call_in_line(c, call, &said) : call_by_plan(c, choice, call, &said);
 }
