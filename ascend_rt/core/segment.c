@@ -86,6 +86,8 @@ static bool is_consistent(const struct job *job, uint64_t file_nbytes)
            job->boards_offset < file_nbytes && job->boards_nbytes >= BOARD_NBYTES(job->ranks) &&
            job->windows_offset < file_nbytes && job->boards_nbytes <= job->windows_offset &&
            job->boards_offset <= job->windows_offset - job->boards_nbytes &&
+           job->boards_offset % LINE_NBYTES == 0 && job->windows_offset % (2 * MIB) == 0 &&
+           job->window_nbytes % (2 * MIB) == 0 &&
            !__builtin_mul_overflow(job->window_nbytes, job->devices, &windows_nbytes) &&
            windows_nbytes <= file_nbytes - job->windows_offset;
 }
