@@ -43,6 +43,23 @@ static const char *check_place(const struct plan *plan, const struct place *plac
     return NULL;
 }
 
+/* One length for all places of a step: they lie in their buffers, and those that are not scratch are congruent modulo C. */
+static const char *check_places(const struct plan *plan, const struct step *step)
+{
+    const struct place *first = NULL;
+    for (const struct place *place = step->dst; place < step->src + step->nsrc; place++) {
+        const char *wrong = check_place(plan, place, step->n);
+        if (wrong)
+            return wrong;
+        if (place->buffer == BUFFER_SCRATCH)
+            continue;
+        first = first ? first : place;
+        if (place->chunk % plan->chunks != first->chunk % plan->chunks)
+            return "the chunks of a step differ in length";
+    }
+    return NULL;
+}
+
 /* The words of one step at *at; moves *at behind it. */
 static const char *read_step(const struct plan *plan, struct step *step, const int32_t *end, const int32_t **at)
 {
@@ -68,15 +85,12 @@ static const char *read_step(const struct plan *plan, struct step *step, const i
     }
     if (step->n < 1 || step->ndst < 1 || step->nsrc < 1 || step->ndst > plan->ranks || step->nsrc > plan->ranks)
         return "a step moves nothing, or has more places than there are ranks";
-    if (end - word < (int64_t)(step->ndst + step->nsrc) * PLACE_WORDS)
+    if (end - word < ((int64_t)step->ndst + step->nsrc) * PLACE_WORDS)
         return "the last step is cut off";
     step->dst = (const struct place *)word;
     step->src = step->dst + step->ndst;
     *at = (const int32_t *)(step->src + step->nsrc);
-    const char *wrong = NULL;
-    for (int32_t i = 0; i < step->ndst + step->nsrc && !wrong; i++)
-        wrong = check_place(plan, step->dst + i, step->n);
-    return wrong;
+    return check_places(plan, step);
 }
 
 static const char *read_steps(struct plan *plan, size_t nwords)
