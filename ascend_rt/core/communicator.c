@@ -194,6 +194,8 @@ static void begin_call(struct communicator *c, uint8_t collective)
 
 enum call_end communicator_call(struct communicator *c, const struct call *call)
 {
+    if (call->count > c->segment.job->nbytes)
+        return CALL_NOT_DEVICE_MEMORY; /* below this, products of count, item size and blocks fit 64 bits */
     const struct choice *choice = communicator_find_choice(c, call);
     if (!choice)
         return CALL_NO_CHOICE;
