@@ -108,7 +108,7 @@ static void interrupt_in_leave(struct stage *stage)
 
 /* ---- tokens ---- */
 
-/* Rank 2 has committed and moved nothing; its right neighbour waits for its first token, the next for the second of that. */
+/* Rank 2 has committed and moved nothing; rank 0 waits for its first token, rank 1 for the second token of rank 0. */
 static void ring_without_rank_2(struct stage *stage)
 {
     stage_stop_when_committed(stage, 2);

@@ -50,6 +50,21 @@ static void buffer_outside_of_the_segment(struct stage *stage)
     stage_expect_ended_for_good(stage, cause);
 }
 
+/* ---- counts whose bytes do not fit 64 bits ---- */
+
+static void count_larger_than_any_memory(struct stage *stage)
+{
+    static const uint64_t counts[] = {UINT64_C(1) << 62, (UINT64_C(1) << 62) + 2, UINT64_C(1) << 63, UINT64_MAX};
+    struct actor *actor = &stage->actors[0];
+    struct call call = {.collective = ALL_REDUCE, .dtype = DTYPE_INT32, .op = REDUCE_SUM, .in = actor->in,
+                        .out = actor->out};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        call.count = counts[i];
+        EXPECT_EQUAL(communicator_call(&actor->communicator, &call), CALL_NOT_DEVICE_MEMORY);
+    }
+    EXPECT_EQUAL(load_relaxed(stage_line(stage, 1, 0)), 0);
+}
+
 /* ---- late sleeps: the counter that every other test expects to be 0 ---- */
 
 static void *wait_for_a_token(void *argument)
@@ -98,6 +113,7 @@ const struct scenario number_scenarios[] = {
     {"numbers: 32 bits wrap", 3, numbers_wrap_in_32_bits},
     {"overrun: a line ahead of its round", 2, line_ahead_of_its_round},
     {"overrun: a buffer outside of the segment", 2, buffer_outside_of_the_segment},
+    {"numbers: a count larger than any memory", 2, count_larger_than_any_memory},
     {"late sleeps: a post without a wake is counted", 2, post_without_a_wake_is_counted},
     {"late sleeps: a post just after the time is not counted", 2, post_just_after_the_time_is_not_counted},
     {0},

@@ -6,7 +6,10 @@
 
 /* ---- opening and closing ---- */
 
-static int32_t element(uint32_t rank, uint32_t index) { return (int32_t)(index * index + 1000 * (rank + 1) + rank * index); }
+static int32_t element(uint32_t rank, uint32_t index)
+{
+    return (int32_t)(index * index + 1000 * (rank + 1) + rank * index);
+}
 
 static void open_memory(struct actor *actor, uint32_t device, struct rank_line *owner)
 {

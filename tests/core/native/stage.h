@@ -5,7 +5,7 @@
  * sleep end by time (stage_tick), and never because the word changed.  Waiters do not spin, so every wait that has to
  * wait ends up asleep, where the scenario finds it (stage_await_asleep).
  *
- * Rank r of the communicator is rank size-1-r of the job, so that causes and waits are seen to name ranks of the job. */
+ * Rank r of the communicator is rank size-1-r of the job: causes and waits must name ranks of the job. */
 #ifndef TEST_STAGE_H
 #define TEST_STAGE_H
 
@@ -63,7 +63,7 @@ void stage_call_all(struct stage *stage, enum what what);
 void stage_expect_done(struct stage *stage, uint32_t rank);
 void stage_expect_all_done(struct stage *stage);
 void stage_expect_aborted(struct stage *stage, uint32_t rank, uint32_t cause);
-/* Every rank that lives: the next call, payload or plan, fails with `cause`; the one after it does not touch the board. */
+/* Every rank that lives: the next call, payload or plan, fails with `cause`; the one after it leaves the board alone. */
 void stage_expect_ended_for_good(struct stage *stage, uint32_t cause);
 
 void stage_await_asleep(struct stage *stage, uint32_t rank, _Atomic uint32_t *word);

@@ -1,4 +1,5 @@
 /* How ranks stand still on a stage, and how a scenario moves them. */
+#define _GNU_SOURCE
 #include "stage.h"
 
 #include <time.h>
