@@ -66,7 +66,7 @@ class Program:
             run(self.name if self.kind == "module" else "__main__", alter_argv=self.kind == "module")
             return
         _set_first_path(str(path.resolve().parent))
-        file = str(Path.cwd() / path)
+        file = self.name if path.is_absolute() else f"{Path.cwd()}/{self.name}"
         main = types.ModuleType("__main__")
         main.__dict__.update(__file__=file, __builtins__=builtins, __cached__=None)
         main.__loader__ = SourceFileLoader("__main__", file)

@@ -1,14 +1,20 @@
 """What hccl-run says of a job that went wrong: consequences folded, the root cause last and once."""
 
+from __future__ import annotations
+
+import re
 import signal
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..core._core import RankLine
 from ..diag.vocabulary import collective_name
 from ..link.process import process_state
 from .ending import RankEnd, first_failure
+
+if TYPE_CHECKING:
+    from ..core._core import RankLine
 
 
 def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float, oom_kills: int) -> list[str]:
@@ -27,6 +33,7 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
         report.append(f"{ranks_text(end.rank for end in others if end.ended_by_us == why)} ended by hccl-run: {why}")
     report.extend(_folded([end for end in others if not end.ended_by_us and end.noticed is None], "failed as well"))
     if followed:
+        # They all say the same of it, each of its own call: one voice is enough.
         said = next((f": {end.words}" for end in followed if end.words), "")
         report.append(f"{ranks_text(end.rank for end in followed)} failed because of it{said}")
     after = first.at_ns / 1e9 - started
@@ -107,7 +114,11 @@ def _what_keeps_it(line: RankLine, now_ns: int) -> str:
 
 
 def _folded(ends: Sequence[RankEnd], verb: str) -> list[str]:
-    same: dict[str, list[int]] = {}
+    """One line for all ranks that ended alike; texts that differ only in naming their own rank are alike."""
+    alike: dict[str, list[RankEnd]] = {}
     for end in ends:
-        same.setdefault(how_it_ended(end) if end.cause < 0 or not end.words else end.words, []).append(end.rank)
-    return [f"{ranks_text(ranks)} {verb}: {how}" for how, ranks in same.items()]
+        alike.setdefault(re.sub(rf"\brank {end.rank}\b", "this rank", how_it_ended(end)), []).append(end)
+    return [
+        f"{ranks_text(end.rank for end in same)} {verb}: {how if len(same) > 1 else how_it_ended(same[0])}"
+        for how, same in alike.items()
+    ]

@@ -18,6 +18,7 @@ import array
 import contextlib
 import os
 import socket
+import struct
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -88,7 +89,7 @@ def join(settings: Settings) -> Membership:
         )
     rank, size, timeout = settings.rank_id, settings.rank_size, settings.hccl_connect_timeout
     deadline = time.monotonic() + timeout
-    connection = _connect(rank, settings.ascend_rt_job)
+    connection = _connect(rank, settings.ascend_rt_job, timeout)
     try:
         connection.settimeout(timeout)
         segment = _greet(connection, rank, size)
@@ -116,9 +117,11 @@ def _check_alone(settings: Settings) -> None:
             )
 
 
-def _connect(rank: int, job: str) -> socket.socket:
+def _connect(rank: int, job: str, timeout: int) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
+        # Not settimeout: a full queue of the server is then an error at once. This bounds the wait for room in it.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", timeout, 0))
         connection.connect(f"\0{job}")
     except OSError as error:
         connection.close()
