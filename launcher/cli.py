@@ -7,6 +7,7 @@ hccl-run [options] -- program [arguments]
 
 import argparse
 import importlib
+import os
 import re
 import shutil
 import sys
@@ -22,11 +23,12 @@ from .program import Program
 # A variable that the interpreter, the loader or a BLAS reads when it starts: a fork of this process would not heed it.
 READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLIS_|NUMEXPR_")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-USAGE_ERROR, NO_MEMORY, NOT_FOUND = 2, 1, 127
+USAGE_ERROR, CANNOT_START, NOT_FOUND = 2, 1, 127
 
 
 def main() -> int:
     """The entry point of hccl-run; its exit code is the job's. Forked ranks return from here as well, with theirs."""
+    _open_streams()
     words, program = arguments.split(sys.argv[1:])
     given = arguments.parser().parse_args(words)
     if given.help_env:
@@ -44,7 +46,7 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
     # Only now: they import NumPy, whose threads _warm_up has to choose first.
     from ..link.segment import JobMemoryError
     from .job import Job
-    from .start import JobOptions
+    from .start import JobOptions, StartError
 
     threads = environ["OMP_NUM_THREADS"]
     options = JobOptions(
@@ -60,12 +62,21 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
     )
     try:
         job = Job(options)
-    except JobMemoryError as error:
-        _refuse(str(error), NO_MEMORY)
-    rank = job.start()
+        rank = job.start()
+    except (JobMemoryError, StartError) as error:
+        _refuse(str(error), CANNOT_START)
     if rank is None:
         return job.watch()
     return rank.run() if forked else rank.execute()
+
+
+def _open_streams() -> None:
+    """A pipe of ours must not become the stdin, stdout or stderr that hccl-run was started without."""
+    for stream in (0, 1, 2):
+        try:
+            os.fstat(stream)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 def _check(program: Program) -> None:

@@ -29,6 +29,9 @@ from .start import FORWARDED, JobOptions, listen_to_signals, start_ranks
 TICK_SECONDS = 1.0
 LONG_WAIT_SECONDS = 10.0
 GRANDCHILDREN_SECONDS = 1.0
+# A rank that had failed of an exception and then had to be ended with one of these has the exit code of the exception.
+LINGERING = (signal.SIGTERM, signal.SIGKILL)
+SAID_EXIT = 1
 
 
 class Job:
@@ -66,7 +69,7 @@ class Job:
         self._output = Output(self._selector, self._options.prefixed)
         for rank in self._ranks:
             self._output.add(rank.number, rank.stdout, rank.stderr)
-            rank.watch(self._selector, self._rank_ended, self._rank_left_its_wrapper)
+            rank.watch(self._selector, self._rank_failed, self._rank_ended, self._rank_left_its_wrapper)
         while any(rank.end is None for rank in self._ranks):
             self._serve_once()
         return self._finish()
@@ -136,7 +139,8 @@ class Job:
     def _signal_ranks(self, number: int) -> None:
         for rank in self._ranks:
             if rank.end is None:
-                rank.ended_by_us = f"{summary.signal_name(number)}, {self._why_signalled()}"
+                if not rank.said:  # else it had failed before, and only its process lingered
+                    rank.ended_by_us = f"{summary.signal_name(number)}, {self._why_signalled()}"
                 rank.signal(number)
 
     def _why_signalled(self) -> str:
@@ -154,18 +158,23 @@ class Job:
         if cause:
             self._segment.raise_abort(AbortKind.DEATH, rank.number)
         self._rendezvous.ended(rank.number)
-        stamp, words = rank.last_words()
+        lingered = rank.said and not rank.ended_by_us and -cause in LINGERING
         rank.end = RankEnd(
             rank=rank.number,
             pid=line.pid,
-            cause=cause,
-            at_ns=stamp or time.monotonic_ns(),
-            words=words,
+            cause=SAID_EXIT if lingered else cause,
+            at_ns=rank.said_ns or time.monotonic_ns(),
+            words=rank.said,
             failure=line.failure,
             let_down_by=self._rendezvous.let_down.get(rank.number),
             ended_by_us=rank.ended_by_us,
         )
-        if cause and "failure" not in self._told:
+        if cause:
+            self._rank_failed(rank)
+
+    def _rank_failed(self, _rank: Rank) -> None:
+        """A rank has failed, or says so even if its process goes on: threads and exit handlers may take long."""
+        if "failure" not in self._told:
             self._told.add("failure")
             self._doing = self._what_ranks_do()
             self._escalation.first_failure(time.monotonic(), self._options.grace)

@@ -1,10 +1,11 @@
 """A rank as the launcher sees it: the process it started, and perhaps another that joined the job in its place.
 
+A rank that fails says so in a pipe of its own before its process ends, which exit handlers and threads may delay.
+
 A forked rank is one process.  Of `-- bash -c 'python train.py'` the launcher has started bash, and python joins: then
 the rank has ended when both are gone, because until then one of them may store into the job's memory.
 """
 
-import contextlib
 import os
 import selectors
 import signal
@@ -32,6 +33,10 @@ class Rank:
     """reading ends of its pipes"""
     pidfd: int | None
     """of the process that was started; None once it is gone, or where the kernel gives none"""
+    said: str = ""
+    """its last words: how it failed, by its own account"""
+    said_ns: int | None = None
+    """CLOCK_MONOTONIC when it said so"""
     cause: int | None = None
     """exit code, or minus the signal's number, of the process that was started, once it is gone"""
     ended_by_us: str = ""
@@ -46,16 +51,19 @@ class Rank:
     def watch(
         self,
         selector: selectors.BaseSelector,
+        on_said: Callable[["Rank"], None],
         on_end: Callable[["Rank", int], None],
         on_unexplained: Callable[["Rank"], None],
     ) -> None:
         """Begin to watch.
 
-        on_end: called with the cause when all of the rank is gone. on_unexplained: called when the process that had
-        joined is gone, nobody can say how, and its wrapper goes on.
+        on_said: called when the rank has said its last words and may still be there. on_end: called with the cause when
+        all of the rank is gone. on_unexplained: called when the process that had joined is gone, nobody can say how,
+        and its wrapper goes on.
         """
-        self._selector, self._on_end, self._on_unexplained = selector, on_end, on_unexplained
+        self._selector, self._on_said, self._on_end, self._on_unexplained = selector, on_said, on_end, on_unexplained
         os.set_blocking(self.words, False)
+        selector.register(self.words, selectors.EVENT_READ, self._hear)
         if self.pidfd is not None:
             selector.register(self.pidfd, selectors.EVENT_READ, self._started_one_ended)
 
@@ -83,18 +91,13 @@ class Rank:
 
     def signal(self, number: int) -> None:
         """Signal the rank's process group: itself and every program it started that has not left the group."""
-        try:
-            os.killpg(self.pid, number)
-        except ProcessLookupError:  # just forked, and not yet the leader of its session
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
-
-    def last_words(self) -> tuple[int | None, str]:
-        """When and what the rank said of its end."""
-        try:
-            return read_last_words(os.read(self.words, LAST_WORDS_NBYTES))
-        except BlockingIOError:  # a child of the rank holds the pipe open
-            return None, ""
+        # A process that has just been forked does not lead its session yet; a set-uid program is not ours to signal.
+        for send in (os.killpg, os.kill):
+            try:
+                return send(self.pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+        return None
 
     def reap(self) -> None:
         """End what is left of the rank's process group, and let its number go."""
@@ -109,6 +112,21 @@ class Rank:
             return False
         return True
 
+    def _hear(self) -> None:
+        try:
+            data = os.read(self.words, LAST_WORDS_NBYTES)
+        except BlockingIOError:  # nothing said, and a child of the rank holds the pipe open
+            return
+        if data and not self.said:
+            self.said_ns, self.said = read_last_words(data)
+            self._on_said(self)
+        elif not data and self.words in self._selector.get_map():
+            self._selector.unregister(self.words)
+
+    def _all_ended(self, cause: int) -> None:
+        self._hear()
+        self._on_end(self, cause)
+
     def _started_one_ended(self) -> None:
         # Not reaped: its number names its process group until the job is over.
         status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -119,7 +137,7 @@ class Rank:
             self.pidfd = None
         self.cause = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
         if self._stand_in is None:
-            self._on_end(self, self.cause)
+            self._all_ended(self.cause)
 
     def _stand_in_ended(self) -> None:
         assert self._stand_in is not None
@@ -128,7 +146,7 @@ class Rank:
         if self.cause is None:
             self._unexplained_since = time.monotonic()
         else:
-            self._on_end(self, self.cause)
+            self._all_ended(self.cause)
 
     def _forget(self, pidfd: int) -> None:
         self._selector.unregister(pidfd)

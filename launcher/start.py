@@ -23,6 +23,10 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FILES_PER_RANK, FILES_OF_LAUNCHER = 6, 64
 
 
+class StartError(RuntimeError):
+    """The ranks cannot be started: says which limit is in the way."""
+
+
 @dataclass(frozen=True)
 class JobOptions:
     """What hccl-run was asked for."""
@@ -44,7 +48,8 @@ class JobOptions:
 def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -> list[Rank] | RankProcess:
     """Fork all ranks. In the launcher they are returned; in each child the one rank that it is to become.
 
-    Signals stay blocked in the launcher until it calls `listen_to_signals`.
+    Signals stay blocked in the launcher until it calls `listen_to_signals`. Raises StartError if a limit is in the way;
+    ranks that had been started end with the launcher.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     files = _allow_open_files(options.ranks * FILES_PER_RANK + FILES_OF_LAUNCHER)
@@ -53,7 +58,7 @@ def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -
     for number in range(options.ranks):
         pipes = [os.pipe() for _ in range(3)]
         reading, writing = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
-        pid = os.fork()
+        pid = _fork(number)
         if pid == 0:
             rendezvous.close()
             _close(*reading, *(fd for rank in ranks for fd in (rank.stdout, rank.stderr, rank.words, rank.pidfd)))
@@ -98,12 +103,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _fork(rank: int) -> int:
+    try:
+        return os.fork()
+    except OSError as error:
+        raise StartError(f"cannot start rank {rank}: {error.strerror}; see `ulimit -u` and the memory in use") from None
+
+
 def _allow_open_files(wanted: int) -> tuple[int, int]:
     """Raise the limit of open files to what the launcher needs; the limits as they were, which the ranks get back."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise StartError(f"the job needs {wanted} open files and `ulimit -Hn` allows {hard}; start fewer ranks")
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        reachable = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return soft, hard
 
 

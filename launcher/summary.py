@@ -61,11 +61,15 @@ def how_it_ended(end: RankEnd) -> str:
 
 
 def what_ranks_do(lines: dict[int, RankLine]) -> list[str]:
-    """What keeps living ranks, by their lines of the control area; nothing about ranks that just run."""
+    """What keeps living ranks, by their lines of the control area; nothing about ranks that just run.
+
+    A rank that others wait for does not just run: what the kernel says of its process is told.
+    """
     now = time.monotonic_ns()
+    awaited = {line.waits_for for line in lines.values()}
     doing: dict[str, list[int]] = {}
     for rank, line in lines.items():
-        what = _what_keeps_it(line, now)
+        what = _what_keeps_it(line, now, rank in awaited)
         if what:
             doing.setdefault(what, []).append(rank)
     return [f"{ranks_text(ranks)}: {what}" for what, ranks in doing.items()]
@@ -100,17 +104,15 @@ def oom_kills() -> int:
     return 0  # a kernel before 4.13 does not count them
 
 
-def _what_keeps_it(line: RankLine, now_ns: int) -> str:
+def _what_keeps_it(line: RankLine, now_ns: int, awaited: bool) -> str:
     state = process_state(line.pid)
     if state in ("stopped", "held by a debugger"):
         return f"process {line.pid} is {state}"
-    if line.waits_for < 0:
-        return ""
-    waited = (now_ns - line.wait_since_ns) / 1e9
-    return (
-        f"waiting for rank {line.waits_for} in {collective_name(line.wait_collective)} #{line.wait_call}, "
-        f"for {waited:.1f} s"
-    )
+    if line.waits_for >= 0:
+        collective = collective_name(line.wait_collective)
+        seconds = (now_ns - line.wait_since_ns) / 1e9
+        return f"waiting for rank {line.waits_for} in {collective} #{line.wait_call}, for {seconds:.1f} s"
+    return f"process {line.pid} is {state}, and in no collective" if awaited else ""
 
 
 def _folded(ends: Sequence[RankEnd], verb: str) -> list[str]:

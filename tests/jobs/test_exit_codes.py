@@ -1,7 +1,9 @@
 """What a job's exit code and its summary say, by how its ranks end."""
 
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,3 +145,25 @@ def test_bad_setting_is_said_once(hccl_run: Callable[..., Any]) -> None:
     assert outcome.code == 2
     assert outcome.err.count("HCCL_EXEC_TIMEOUT") == 1
     assert outcome.out == ""
+
+
+def test_a_rank_that_failed_and_lingers(hccl_run: Callable[..., Any], script: Callable[..., Any]) -> None:
+    """Its main thread has raised, another thread keeps its process: the grace begins with what it said."""
+    source = f"""{RANK}
+import threading, time
+if rank == 1:
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    raise ValueError("boom")
+time.sleep(600)
+"""
+    outcome = hccl_run("--grace", "0.3", script(source), timeout=15)
+    assert outcome.code == 1
+    assert "ValueError: boom (program.py:7)" in outcome.err.splitlines()[-1]
+    assert "rank 0 ended by hccl-run" in outcome.err
+
+
+def test_limits_in_the_way(hccl_run: Callable[..., Any], script: Callable[..., Any]) -> None:
+    run = f"{Path(sys.executable).with_name('hccl-run')} --no-prefix -n 9 -m this"
+    outcome = hccl_run("--", "bash", "-c", f"ulimit -n 100; {run}", n=1)
+    assert outcome.code == 1
+    assert "the job needs 118 open files and `ulimit -Hn` allows 100; start fewer ranks" in outcome.err

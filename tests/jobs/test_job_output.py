@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,3 +99,20 @@ def test_output_to_files(start_job: Callable[..., Any], script: Callable[..., Pa
         job = start_job(script("import sys; print('a'); print('b', file=sys.stderr)"), n=1, stdout=out, stderr=err)
         assert job.outcome().code == 0
     assert ((tmp_path / "out").read_text(), (tmp_path / "err").read_text()) == ("[0] a\n", "[0] b\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_started_without_streams(
+    hccl_run: Callable[..., Any], script: Callable[..., Path], tmp_path: Path, closed: str
+) -> None:
+    """No pipe of the launcher takes the place of a stream that it was started without."""
+    source = f"""
+        import os, sys
+        for number in range(100):
+            print("line")
+            print("line", file=sys.stderr)
+        open("{tmp_path}/done" + os.environ["RANK_ID"], "w").close()
+    """
+    run = Path(sys.executable).with_name("hccl-run")
+    assert hccl_run("--", "bash", "-c", f"{run} -n 2 {script(source)} {closed}", n=1).code == 0
+    assert (tmp_path / "done0").exists() and (tmp_path / "done1").exists()

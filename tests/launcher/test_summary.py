@@ -66,6 +66,7 @@ def test_what_ranks_do() -> None:
     runs = Segment.create(3, 3, 64 << 20, 1 << 20, 1 << 20).rank_line(2)
     since = time.monotonic_ns() - 2_000_000_000
     waits: Any = SimpleNamespace(pid=0, waits_for=2, wait_call=17, wait_collective=2, wait_since_ns=since)
-    assert what_ranks_do({0: waits, 1: waits, 2: runs}) == [
-        "ranks 0-1: waiting for rank 2 in all_reduce #17, for 2.0 s"
+    assert what_ranks_do({0: waits, 1: waits, 2: runs, 3: runs}) == [
+        "ranks 0-1: waiting for rank 2 in all_reduce #17, for 2.0 s",
+        "rank 2: process 0 is gone, and in no collective",
     ]
