@@ -133,6 +133,30 @@ static void interrupt_in_a_token_wait(struct stage *stage)
     stage_expect_ended_for_good(stage, cause);
 }
 
+/* Rank 0 lacks its last token but has posted all of its own, so that rank 1 does its whole part, and then rank 2. */
+static void one_cut_short_is_enough(struct stage *stage)
+{
+    uint32_t cause = stage_cause(stage, ABORT_INTERRUPT, 0, 0);
+    stage_stop_when_committed(stage, 0);
+    stage_call_all(stage, RING_ALL_REDUCE);
+    stage_await_stopped(stage, 0);
+    stage_await_asleep(stage, 1, stage_token(stage, 0, 1));
+    stage_await_asleep(stage, 2, stage_token(stage, 1, 2)); /* the second: rank 1 has posted the first */
+    stage_hold(stage, 2);
+    stage_let_go(stage, 0);
+    stage_await_asleep(stage, 1, stage_left(stage, 2));
+    stage_await_asleep(stage, 0, stage_token(stage, 2, 0));
+    stage_interrupt(stage, 0);
+    stage_await_quiescing(stage, 0);
+    stage_let_go(stage, 2);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        stage_expect_aborted(stage, rank, cause);
+    EXPECT_EQUAL(board_left(stage->board, 3, 0)->cut_short, 1);
+    EXPECT_EQUAL(board_left(stage->board, 3, 1)->cut_short, 0);
+    EXPECT_EQUAL(board_left(stage->board, 3, 2)->cut_short, 0);
+    stage_expect_ended_for_good(stage, cause);
+}
+
 static void timeout_in_a_token_wait(struct stage *stage)
 {
     uint32_t cause = stage_cause(stage, ABORT_TIMEOUT, 0, 1);
@@ -186,6 +210,7 @@ const struct scenario data_endings[] = {
     {"leave: a rank leaves the job after its last store", 2, a_rank_leaves_after_its_last_store},
     {"leave: an interrupt", 2, interrupt_in_leave},
     {"token: an interrupt", 3, interrupt_in_a_token_wait},
+    {"token: one rank cut short is enough", 3, one_cut_short_is_enough},
     {"token: a timeout", 3, timeout_in_a_token_wait},
     {"token: the left neighbour dies", 3, left_neighbour_dies},
     {"token: the left neighbour dies and a peer raises it", 3, left_neighbour_dies_and_a_peer_raises_it},

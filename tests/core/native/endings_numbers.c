@@ -1,4 +1,4 @@
-/* Numbers: what wraps, what is too far ahead, what counts sleeps. */
+/* Numbers that wrap or are too far ahead, calls that are never made, and the waiting itself. */
 #include "endings.h"
 
 /* ---- wrapping ---- */
@@ -21,6 +21,19 @@ static void calls_across(struct stage *stage, uint32_t start)
 static void numbers_wrap_in_a_notify(struct stage *stage) { calls_across(stage, (UINT32_C(1) << 30) - 3); }
 static void numbers_change_sign(struct stage *stage) { calls_across(stage, (UINT32_C(1) << 29) - 3); }
 static void numbers_wrap_in_32_bits(struct stage *stage) { calls_across(stage, UINT32_MAX - 2); }
+
+/* The decision is one of the next phase, though that has the smaller number. */
+static void timeout_at_the_wrap(struct stage *stage)
+{
+    uint32_t cause = stage_cause(stage, ABORT_TIMEOUT, 1, 0);
+    stage_set_numbers(stage, UINT32_MAX, UINT32_MAX, 7);
+    stage_call(stage, 0, MESH_ALL_REDUCE);
+    stage_await_asleep(stage, 0, stage_line(stage, UINT32_MAX, 1));
+    stage_time_out(stage, 0);
+    stage_expect_aborted(stage, 0, cause);
+    EXPECT_EQUAL(load_acquire(&stage->board->decision), cause);
+    stage_expect_ended_for_good(stage, cause);
+}
 
 /* ---- shared memory that no rank of this library writes ---- */
 
@@ -50,18 +63,30 @@ static void buffer_outside_of_the_segment(struct stage *stage)
     stage_expect_ended_for_good(stage, cause);
 }
 
-/* ---- counts whose bytes do not fit 64 bits ---- */
+/* ---- calls that end before anything is said to anybody ---- */
 
-static void count_larger_than_any_memory(struct stage *stage)
+static void calls_that_are_not_made(struct stage *stage)
 {
-    static const uint64_t counts[] = {UINT64_C(1) << 62, (UINT64_C(1) << 62) + 2, UINT64_C(1) << 63, UINT64_MAX};
     struct actor *actor = &stage->actors[0];
-    struct call call = {.collective = ALL_REDUCE, .dtype = DTYPE_INT32, .op = REDUCE_SUM, .in = actor->in,
-                        .out = actor->out};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        call.count = counts[i];
-        EXPECT_EQUAL(communicator_call(&actor->communicator, &call), CALL_NOT_DEVICE_MEMORY);
+    int32_t elsewhere[STAGE_COUNT];
+    const struct call good = {.collective = ALL_REDUCE, .dtype = DTYPE_INT32, .op = REDUCE_SUM, .in = actor->in,
+                              .out = actor->out, .count = STAGE_COUNT};
+    struct call calls[8];
+    for (int i = 0; i < 8; i++)
+        calls[i] = good;
+    calls[0].dtype = DTYPE_FP32;
+    calls[1].collective = ALL_GATHER;
+    calls[2].in = elsewhere;
+    calls[3].out = elsewhere;
+    calls[4].count = 2 * ARENA_ALIGNMENT; /* more than was allocated */
+    calls[5].count = UINT64_C(1) << 62;   /* 2^64 bytes */
+    calls[6].count = (UINT64_C(1) << 62) + STAGE_COUNT;
+    calls[7].count = UINT64_MAX;
+    for (int i = 0; i < 8; i++) {
+        enum call_end end = i < 2 ? CALL_NO_CHOICE : CALL_NOT_DEVICE_MEMORY;
+        EXPECT_EQUAL(communicator_call(&actor->communicator, &calls[i]), end);
     }
+    EXPECT_EQUAL(actor->communicator.call, 0);
     EXPECT_EQUAL(load_relaxed(stage_line(stage, 1, 0)), 0);
 }
 
@@ -107,14 +132,33 @@ static void post_just_after_the_time_is_not_counted(struct stage *stage)
     EXPECT_EQUAL(waiter->late_sleeps, 0);
 }
 
+/* attend posts the word, and says no. */
+static bool attend_too_late(void *context, uint64_t waited_ns)
+{
+    struct actor *actor = context;
+    EXPECT(waited_ns > 0);
+    atomic_store(stage_token(actor->stage, 0, 1), 1 << NOTIFY_SHIFT);
+    return false;
+}
+
+static void what_has_come_is_no_interrupt(struct stage *stage)
+{
+    stage->actors[1].communicator.waiter.host.attend = attend_too_late;
+    start_waiting(stage);
+    stage_tick(stage, 1);
+    EXPECT_EQUAL(pthread_join(stage->actors[1].thread, NULL), 0);
+}
+
 const struct scenario number_scenarios[] = {
     {"numbers: 30 bits wrap", 3, numbers_wrap_in_a_notify},
     {"numbers: the sign of their difference", 3, numbers_change_sign},
     {"numbers: 32 bits wrap", 3, numbers_wrap_in_32_bits},
+    {"numbers: a timeout where 32 bits wrap", 2, timeout_at_the_wrap},
     {"overrun: a line ahead of its round", 2, line_ahead_of_its_round},
     {"overrun: a buffer outside of the segment", 2, buffer_outside_of_the_segment},
-    {"numbers: a count larger than any memory", 2, count_larger_than_any_memory},
+    {"calls that end before anything is said to anybody", 2, calls_that_are_not_made},
     {"late sleeps: a post without a wake is counted", 2, post_without_a_wake_is_counted},
     {"late sleeps: a post just after the time is not counted", 2, post_just_after_the_time_is_not_counted},
+    {"wait: what has come is no interrupt", 2, what_has_come_is_no_interrupt},
     {0},
 };

@@ -93,6 +93,20 @@ static void who_commits_obeys_an_abort(struct stage *stage)
     stage_expect_ended_for_good(stage, verdict);
 }
 
+/* Rank 2 gave up, and died before it raised the abort word. */
+static void a_death_is_raised_before_the_verdict(struct stage *stage)
+{
+    uint32_t cause = stage_cause_by_server(stage, ABORT_DEATH, 2);
+    all_but_rank_1(stage, MESH_ALL_REDUCE);
+    atomic_store(&stage->board->decision, UINT64_C(1) << 32 | stage_cause(stage, ABORT_TIMEOUT, 1, 2));
+    stage_kill(stage, 2);
+    stage_raise_death(stage, 2);
+    stage_call(stage, 1, MESH_ALL_REDUCE);
+    stage_expect_aborted(stage, 1, cause);
+    stage_expect_aborted(stage, 0, cause);
+    stage_expect_ended_for_good(stage, cause);
+}
+
 /* The real race, whoever wins it: both ranks end alike. */
 static void timeout_races_with_commit(struct stage *first)
 {
@@ -218,6 +232,7 @@ const struct scenario round_endings[] = {
     {"a report names who is waited for", 3, a_report_names_who_is_waited_for},
     {"data round: who times out obeys a commit", 2, who_times_out_obeys_a_commit},
     {"data round: who commits obeys an abort", 2, who_commits_obeys_an_abort},
+    {"data round: a death is raised before the verdict", 3, a_death_is_raised_before_the_verdict},
     {"data round: a timeout races with a commit", 2, timeout_races_with_commit},
     {"payload round: a rank dies after its line", 3, payload_of_the_dead_counts},
     {"payload round: a rank dies before its line", 3, payload_that_the_dead_never_wrote},

@@ -100,7 +100,7 @@ static void a_word_too_many(const struct packed *packed)
 
 static int32_t other_word(struct dice *dice, int32_t word)
 {
-    static const int32_t interesting[] = {0, 1, 2, 3, 4, 5, 8, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, 1 << 30, 1 << 20};
+    static const int32_t interesting[] = {0, 1, 2, 3, 4, 5, 8, -1, INT32_MAX, INT32_MIN, INT32_MAX - 1, 1 << 30};
     switch (roll_below(dice, 4)) {
     case 0: return (int32_t)((uint32_t)word + 1);
     case 1: return (int32_t)((uint32_t)word - 1);
