@@ -63,7 +63,7 @@ void stage_call_all(struct stage *stage, enum what what);
 void stage_expect_done(struct stage *stage, uint32_t rank);
 void stage_expect_all_done(struct stage *stage);
 void stage_expect_aborted(struct stage *stage, uint32_t rank, uint32_t cause);
-/* Every rank that lives: its next call fails with `cause`, whatever it is, and the one after that leaves the board alone. */
+/* Every rank that lives: its next call fails with `cause`, whatever it is; the one after that leaves the board alone. */
 void stage_expect_ended_for_good(struct stage *stage, uint32_t cause);
 
 void stage_await_asleep(struct stage *stage, uint32_t rank, _Atomic uint32_t *word);
