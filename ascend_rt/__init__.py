@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from . import core as core
 
 if TYPE_CHECKING:
+    from .acl import Event as Event
+    from .acl import Stream as Stream
     from .hccl import Communicator as Communicator
     from .hccl import HcclError as HcclError
     from .hccl.world import array as array
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
     from .hccl.world import init as init
     from .hccl.world import zeros as zeros
 
-__all__ = ["Communicator", "HcclError", "array", "empty", "finalize", "init", "zeros"]
+__all__ = ["Communicator", "Event", "HcclError", "Stream", "array", "empty", "finalize", "init", "zeros"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ascend_rt' has no attribute {name!r}")
-    from . import hccl
+    from . import acl, hccl
     from .hccl import world
 
-    value = getattr(world, name, None) or getattr(hccl, name)
+    room = acl if name in acl.__all__ else hccl if name in hccl.__all__ else world
+    value = getattr(room, name)
     globals()[name] = value
     return value
 

@@ -32,6 +32,7 @@ GRANDCHILDREN_SECONDS = 1.0
 # A rank that had failed of an exception and then had to be ended with one of these has the exit code of the exception.
 LINGERING = (signal.SIGTERM, signal.SIGKILL)
 SAID_EXIT = 1
+UNDONE = 1  # what exit code 0 becomes for a rank that left with queued calls not run
 
 
 class Job:
@@ -42,7 +43,7 @@ class Job:
         self._options = options
         self._started = time.monotonic()
         self._segment = make_job_memory(options.ranks, options.hbm)
-        self._rendezvous = Rendezvous(self._segment, self._joined, self._fence)
+        self._rendezvous = Rendezvous(self._segment, self._joined, self._fence, self._left_undone)
         self._ranks: list[Rank] = []
         self._escalation = Escalation()
         self._oom_kills = summary.oom_kills()
@@ -153,6 +154,9 @@ class Job:
     # ---- ends of ranks
 
     def _rank_ended(self, rank: Rank, cause: int) -> None:
+        self._rendezvous.hear_out(rank.number)
+        if cause == 0 and rank.undone:
+            cause = UNDONE
         line = self._segment.rank_line(rank.number)
         self._segment.set_state(rank.number, RankState.DEAD if cause else RankState.LEFT, cause=cause, pid=line.pid)
         if cause:
@@ -186,6 +190,9 @@ class Job:
         """The process that had joined is gone; its memory map is, too, and it fails only those who wait for it."""
         self._segment.set_state(rank.number, RankState.LEFT, pid=self._segment.rank_line(rank.number).pid)
         self._rendezvous.ended(rank.number)
+
+    def _left_undone(self, number: int, calls: int) -> None:
+        self._ranks[number].undone = calls
 
     def _fence(self, number: int, by: int) -> None:
         """Rank `by` must wait until rank `number` stores no more. If that is stopped, only its end makes it sure."""

@@ -41,6 +41,8 @@ class Rank:
     """exit code, or minus the signal's number, of the process that was started, once it is gone"""
     ended_by_us: str = ""
     """why the launcher signals it, if it does"""
+    undone: int = 0
+    """queued calls with which it left"""
     end: RankEnd | None = None
 
     _stand_in: int | None = None

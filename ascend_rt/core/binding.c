@@ -22,6 +22,52 @@ void free_object(PyObject *self)
     Py_DECREF((PyObject *)type);
 }
 
+/* ---- the GIL in a wait ---- */
+
+void gil_release(void *context)
+{
+    struct gil *gil = context;
+    if (!gil->released)
+        gil->released = PyEval_SaveThread();
+}
+
+bool gil_attend(void *context, uint64_t waited_ns)
+{
+    struct gil *gil = context;
+    PyEval_RestoreThread(gil->released);
+    if (!gil->error[0] && PyErr_CheckSignals() == 0 && gil->object)
+        Py_XDECREF(PyObject_CallMethod(gil->object, "_attend", "d", (double)waited_ns * 1e-9));
+    if (PyErr_Occurred())
+        PyErr_Fetch(&gil->error[0], &gil->error[1], &gil->error[2]);
+    gil->released = PyEval_SaveThread();
+    return !gil->error[0];
+}
+
+bool gil_take_back(struct gil *gil)
+{
+    if (gil->released) {
+        PyEval_RestoreThread(gil->released);
+        gil->released = NULL;
+    }
+    if (!gil->error[0])
+        return true;
+    PyErr_Restore(gil->error[0], gil->error[1], gil->error[2]);
+    gil->error[0] = gil->error[1] = gil->error[2] = NULL;
+    return false;
+}
+
+struct wait_host gil_host(struct gil *gil)
+{
+    struct wait_host host = linux_host;
+    host.context = gil;
+    host.blocks = gil_release;
+    host.attend = gil_attend;
+    host.where = communicator_says_where;
+    return host;
+}
+
+/* ---- functions ---- */
+
 static PyObject *die_with_parent(PyObject *module, PyObject *argument)
 {
     (void)module;
@@ -97,7 +143,9 @@ static int add_constants(PyObject *module)
            PyModule_AddIntMacro(module, KERNEL_AVX2) || PyModule_AddIntMacro(module, CALL_DONE) ||
            PyModule_AddIntMacro(module, CALL_DIFFERS) || PyModule_AddIntMacro(module, CALL_ABORTED) ||
            PyModule_AddIntMacro(module, CALL_NO_CHOICE) || PyModule_AddIntMacro(module, CALL_NO_SCRATCH) ||
-           PyModule_AddIntMacro(module, CALL_NOT_DEVICE_MEMORY) || PyModule_AddIntMacro(module, LINE_REFUSED)
+           PyModule_AddIntMacro(module, CALL_NO_STAGING) || PyModule_AddIntMacro(module, CALL_TOO_LARGE) ||
+           PyModule_AddIntMacro(module, EVENT_LATE) ||
+           PyModule_AddIntMacro(module, FUNCTION_FAILED) || PyModule_AddIntMacro(module, LINE_REFUSED)
                ? -1
                : 0;
 }
@@ -105,7 +153,9 @@ static int add_constants(PyObject *module)
 static int fill_module(PyObject *module)
 {
     struct core_module *state = PyModule_GetState(module);
-    return add_constants(module) || add_segment_types(module, state) || add_device_types(module, state) || add_communicator_type(module, state) ? -1 : 0;
+    return add_constants(module) || add_segment_types(module, state) || add_device_types(module, state) || add_communicator_type(module, state) ||
+                   add_stream_types(module, state)
+               ? -1 : 0;
 }
 
 static int traverse_module(PyObject *module, visitproc visit, void *arg)
@@ -115,6 +165,8 @@ static int traverse_module(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->device);
     Py_VISIT(state->block);
     Py_VISIT(state->communicator);
+    Py_VISIT(state->stream);
+    Py_VISIT(state->mark);
     Py_VISIT(state->rank_line);
     Py_VISIT(state->line);
     return 0;
@@ -127,6 +179,8 @@ static int clear_module(PyObject *module)
     Py_CLEAR(state->device);
     Py_CLEAR(state->block);
     Py_CLEAR(state->communicator);
+    Py_CLEAR(state->stream);
+    Py_CLEAR(state->mark);
     Py_CLEAR(state->rank_line);
     Py_CLEAR(state->line);
     return 0;

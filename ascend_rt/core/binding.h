@@ -8,10 +8,12 @@
 
 #include "arena.h"
 #include "communicator.h"
+#include "queue.h"
 #include "segment.h"
+#include "stream.h"
 
 struct core_module {
-    PyTypeObject *segment, *device, *block, *communicator, *rank_line, *line;
+    PyTypeObject *segment, *device, *block, *communicator, *stream, *mark, *rank_line, *line;
 };
 
 struct segment_object {
@@ -25,16 +27,30 @@ struct device_object {
     struct arena arena;
 };
 
+/* A thread of the program inside a wait of the core: holds the GIL until the wait is long, and takes it back between two
+ * sleeps to let Python's signal handlers and `object._attend(seconds)` run. */
+struct gil {
+    PyObject *object;
+    PyThreadState *released; /* not NULL while the GIL is released */
+    PyObject *error[3];      /* raised meanwhile: type, value, traceback */
+};
+void gil_release(void *gil);
+bool gil_attend(void *gil, uint64_t waited_ns);
+/* False, with the exception set, if one was raised meanwhile. */
+bool gil_take_back(struct gil *gil);
+struct wait_host gil_host(struct gil *gil);
+
 enum { MOST_DTYPES = 16 };
 
 struct communicator_object {
     PyObject_HEAD
     struct communicator communicator;
+    struct call_queue queue;
     struct segment_object *segment;
     struct device_object *device;
-    PyObject *scratch;
-    PyThreadState *released; /* not NULL while the GIL is released */
-    PyObject *error[3];      /* raised while waiting: type, value, traceback */
+    PyTypeObject *stream_type;
+    PyObject *kept; /* list of all device memory lent to plans and to staging: queued calls may use what was replaced */
+    struct gil gil;
     bool busy, closed;
     PyObject *dtype[MOST_DTYPES]; /* compared by identity */
     uint8_t dtype_id[MOST_DTYPES];
@@ -43,10 +59,24 @@ struct communicator_object {
     PyObject *dtype_name, *x_name, *out_name, *op_name, *stream_name, *root_name;
 };
 
+struct stream_object {
+    PyObject_HEAD
+    struct stream stream;
+    bool closed;
+    unsigned undrained; /* tasks appended since done ones were looked for */
+    PyObject *lasti_name;
+};
+
+struct mark_object {
+    PyObject_HEAD
+    struct mark *mark;
+};
+
 /* Each adds its types to the module; 0, or -1 with an exception set. */
 int add_segment_types(PyObject *module, struct core_module *state);
 int add_device_types(PyObject *module, struct core_module *state);
 int add_communicator_type(PyObject *module, struct core_module *state);
+int add_stream_types(PyObject *module, struct core_module *state);
 
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 /* The end of every tp_dealloc. */
@@ -54,16 +84,46 @@ void free_object(PyObject *self);
 /* 0, or -1 with IndexError set. */
 int check_rank(const struct segment_object *self, unsigned rank);
 PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struct note *note);
+/* (how, number, collective, abort word, where, [(call, collective, dtype, op, flags, root, fingerprint, count, note, where)]) */
+PyObject *failure_as_tuple(const struct failure *failure);
 
-/* ---- binding_communicator.c: the calls, and what the waiting code calls back ---- */
+/* ---- binding_arguments.c: what a call is given ---- */
+
+/* The buffers of a call, as NumPy lends them. */
+struct operands {
+    PyObject *in_object, *out_object;
+    Py_buffer in, out;
+    struct view strided_in, strided_out;
+    struct dimensions in_dimensions, out_dimensions;
+};
+/* Fills in what `call` says of memory; false with an exception set.  Buffers are to be released. */
+bool operands_get(struct operands *operands, PyObject *in, PyObject *out, struct call *call);
+void operands_release(struct operands *operands);
+/* HcclDataType of an array, or -1. */
+int dtype_of(struct communicator_object *self, PyObject *array);
+/* False, with TypeError set, unless the first `least` of `expected` and no others but those are given. */
+bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected, Py_ssize_t least,
+                     Py_ssize_t nexpected, PyObject **values);
+
+/* ---- binding_communicator.c: the calls ---- */
 PyObject *call_all_reduce(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
-PyObject *call_tell(PyObject *self, PyObject *args);
-void communicator_releases_gil(void *object);
-bool communicator_attends(void *object, uint64_t waited_ns);
+void communicator_says_where(void *gil, char *text, size_t nbytes);
+
+/* ---- binding_task.c ---- */
+
+/* A new task that knows where it is queued: `site` is (code, instruction), or NULL for the innermost Python frame.
+ * NULL with an exception set. */
+struct task *new_task(struct stream_object *self, enum task_kind kind, PyObject *site, PyObject *keep, PyObject *keep_too,
+                      PyObject *keep_also);
+void task_says_where(void *task, char *text, size_t nbytes);
+/* Takes the task over; 0, or -1 with an exception set. */
+int append_task(struct stream_object *self, struct task *task);
+/* Releases what done tasks keep. */
+void drain_tasks(struct stream_object *self);
 
 #define KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
 

@@ -1,42 +1,20 @@
 /* Communicator: the hot path from Python to the board.
  *
- * A collective that is called as it always is (known dtype, contiguous device memory, a choice already made) never
- * leaves this file.  Everything else is handed to the Python subclass:
- *     _all_reduce(x, out, op, stream), _broadcast(x, root, stream)   arguments that are not plainly right
- *     _fail(end)                                                    the call failed on all ranks: raises
- *     _attend(seconds, differs, quiescing)                          between two sleeps of a long wait
- * The GIL is held through the short spin, in which a peer that is on time arrives, and released before the first yield.
+ * A collective that is called as it always is (known dtype, a choice already made) never leaves this file.  Everything
+ * else is handed to the Python subclass:
+ *     _all_reduce(x, out, op, stream), _broadcast(x, root, stream), _barrier(stream)   what is not plainly right
+ *     _fail(failure)          the call has failed on all ranks: raises
+ *     _attend(seconds)        between two sleeps of a long wait
+ *     _where(), _site()       the line of the program, for the others to read, and the same as (code, instruction)
+ * The GIL is held through the short spin and a few yields, in which a peer that is on time arrives, and released then.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "binding.h"
+#include "order.h"
 
 enum { OPS = REDUCE_OP_COUNT };
-
-/* ---- what the waiting code calls back ---- */
-
-void communicator_releases_gil(void *context)
-{
-    struct communicator_object *self = context;
-    if (!self->released)
-        self->released = PyEval_SaveThread();
-}
-
-bool communicator_attends(void *context, uint64_t waited_ns)
-{
-    struct communicator_object *self = context;
-    struct communicator *c = &self->communicator;
-    PyEval_RestoreThread(self->released);
-    if (!self->error[0] && PyErr_CheckSignals() == 0) {
-        PyObject *none = PyObject_CallMethod((PyObject *)self, "_attend", "dii", (double)waited_ns * 1e-9, (int)c->differs,
-                                             (int)c->quiescing);
-        Py_XDECREF(none);
-    }
-    if (PyErr_Occurred())
-        PyErr_Fetch(&self->error[0], &self->error[1], &self->error[2]);
-    self->released = PyEval_SaveThread();
-    return !self->error[0];
-}
-
-/* ---- one call ---- */
 
 static bool begin(struct communicator_object *self)
 {
@@ -45,80 +23,144 @@ static bool begin(struct communicator_object *self)
                                      : NULL;
     if (wrong)
         PyErr_SetString(PyExc_RuntimeError, wrong);
-    self->busy = !wrong || self->busy;
     return !wrong;
 }
 
-/* False if an exception was raised while the call waited. */
-static bool end(struct communicator_object *self)
+void communicator_says_where(void *context, char *text, size_t nbytes)
 {
-    if (self->released) {
-        PyEval_RestoreThread(self->released);
-        self->released = NULL;
+    struct gil *gil = context;
+    bool released = gil->released != NULL;
+    if (released)
+        PyEval_RestoreThread(gil->released);
+    PyObject *where = gil->error[0] ? NULL : PyObject_CallMethod(gil->object, "_where", NULL);
+    Py_ssize_t length = 0;
+    const char *words = where ? PyUnicode_AsUTF8AndSize(where, &length) : NULL;
+    size_t fits = words && (size_t)length < nbytes ? (size_t)length : words ? nbytes - 1 : 0;
+    memcpy(text, words ? words : "", fits);
+    text[fits] = 0;
+    Py_XDECREF(where);
+    if (!where && !gil->error[0])
+        PyErr_Clear();
+    if (released)
+        gil->released = PyEval_SaveThread();
+}
+
+/* ---- blocking ---- */
+
+/* A call, or the refusal of one. */
+static enum call_end run(struct communicator *c, const struct issue *issue, const char *why)
+{
+    return why ? communicator_refuse(c, issue->collective, issue->number, why) : communicator_run(c, issue);
+}
+
+/* Queued calls come first.  An interrupt meanwhile ends the communicator, or this turn might never come. */
+static enum call_end run_in_turn(struct communicator_object *self, const struct issue *issue, const char *why,
+                                 struct failure **failure)
+{
+    struct communicator *c = &self->communicator;
+    struct call_queue *queue = &self->queue;
+    struct wait_host host = gil_host(&self->gil);
+    uint32_t ticket = call_queue_take_ticket(queue);
+    bool interrupted = false;
+    while (!call_queue_wait(queue, ticket, &host, &c->waiter.patience)) {
+        interrupted = true;
+        board_raise_abort(c->board, ABORT_INTERRUPT, c->members[c->rank], c->members[c->rank] + 1);
+    }
+    enum call_end end = CALL_ABORTED;
+    *failure = interrupted ? NULL : call_queue_skips(queue, issue->number);
+    if (*failure) {
+        call_queue_told(queue, *failure);
+        end = (*failure)->how;
+    } else if (!interrupted) {
+        end = run(c, issue, why);
+        *failure = end == CALL_DONE ? NULL : failure_hold(c->failure);
+    }
+    call_queue_pass(queue, ticket, &host);
+    return end;
+}
+
+/* How the call ended, or -1 with an exception set; *failure is for the caller to release. */
+static int run_blocking(struct communicator_object *self, const struct issue *issue, const char *why, struct failure **failure)
+{
+    struct communicator *c = &self->communicator;
+    enum call_end end;
+    *failure = NULL;
+    self->busy = true;
+    if (call_queue_is_idle(&self->queue)) {
+        end = run(c, issue, why);
+        if (end != CALL_DONE)
+            *failure = failure_hold(c->failure);
+    } else {
+        end = run_in_turn(self, issue, why, failure);
     }
     self->busy = false;
-    if (!self->error[0])
+    return gil_take_back(&self->gil) ? (int)end : -1;
+}
+
+/* ---- queued ---- */
+
+/* Those of the operands end with the call that queues. */
+static bool own_dimensions(struct view *view)
+{
+    if (!view->ndim)
         return true;
-    PyErr_Restore(self->error[0], self->error[1], self->error[2]);
-    self->error[0] = self->error[1] = self->error[2] = NULL;
-    return false;
+    struct dimensions *own = malloc(sizeof *own);
+    if (own)
+        *own = *view->dimensions;
+    view->ndim = own ? view->ndim : 0;
+    view->dimensions = own;
+    return own != NULL;
 }
 
-static bool buffers_of(PyObject *in, PyObject *out, Py_buffer *in_view, Py_buffer *out_view)
+static int queue_call(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
+                      PyObject *stream, PyObject *in, PyObject *out)
 {
-    if (PyObject_GetBuffer(out, out_view, PyBUF_WRITABLE) < 0)
-        return false;
-    if (in == out || PyObject_GetBuffer(in, in_view, PyBUF_SIMPLE) == 0)
-        return true;
-    PyBuffer_Release(out_view);
-    return false;
-}
-
-static void release_buffers(PyObject *in, PyObject *out, Py_buffer *in_view, Py_buffer *out_view)
-{
-    if (in != out)
-        PyBuffer_Release(in_view);
-    PyBuffer_Release(out_view);
-}
-
-/* HcclDataType of an array, or -1; compares dtype objects by identity, so equal but distinct ones take the slow path. */
-static int dtype_of(struct communicator_object *self, PyObject *array)
-{
-    PyObject *dtype = PyObject_GetAttr(array, self->dtype_name);
-    if (!dtype) {
-        PyErr_Clear();
+    struct task *task = new_task((struct stream_object *)stream, why ? TASK_REFUSAL : TASK_CALL, site, (PyObject *)self, in, out);
+    if (!task)
         return -1;
-    }
-    int id = -1;
-    for (size_t i = 0; i < self->ndtypes && id < 0; i++)
-        if (self->dtype[i] == dtype)
-            id = self->dtype_id[i];
-    Py_DECREF(dtype);
-    return id;
+    task->call.queue = &self->queue;
+    task->call.issue = *issue;
+    if (!own_dimensions(&task->call.issue.in) || !own_dimensions(&task->call.issue.out))
+        task->kind = TASK_REFUSAL, why = "no memory for the shape of the array";
+    task->call.why = why ? malloc(strlen(why) + 1) : NULL;
+    if (task->call.why)
+        strcpy(task->call.why, why);
+    task->call.ticket = call_queue_take_ticket(&self->queue);
+    return append_task((struct stream_object *)stream, task);
 }
 
-/* Keyword arguments compared by identity first: literal names are interned. */
-static bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected,
-                            Py_ssize_t least, Py_ssize_t nexpected, PyObject **values)
+/* ---- both ---- */
+
+static bool is_stream(const struct communicator_object *self, PyObject *stream)
 {
-    Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
-    bool fine = nargs <= nexpected;
-    for (Py_ssize_t i = 0; i < nargs && fine; i++)
-        values[i] = args[i];
-    for (Py_ssize_t k = 0; k < nnames && fine; k++) {
-        PyObject *name = PyTuple_GetItem(names, k);
-        Py_ssize_t i = 0;
-        while (i < nexpected && name != expected[i] && PyUnicode_Compare(name, expected[i]))
-            i++;
-        fine = i < nexpected && !values[i];
-        if (fine)
-            values[i] = args[nargs + k];
-    }
-    for (Py_ssize_t i = 0; i < least; i++)
-        fine = fine && values[i];
-    if (!fine)
-        PyErr_SetString(PyExc_TypeError, "collectives take an array and the keywords that their docstrings name");
-    return fine;
+    return PyObject_TypeCheck(stream, self->stream_type);
+}
+
+static PyObject *raise_failure(struct communicator_object *self, struct failure *failure)
+{
+    PyObject *told = failure ? failure_as_tuple(failure) : PyErr_NoMemory();
+    failure_release(failure);
+    if (!told)
+        return NULL;
+    PyObject *none = PyObject_CallMethod((PyObject *)self, "_fail", "(O)", told);
+    Py_DECREF(told);
+    return none;
+}
+
+/* Runs or queues an issued call: `out`, or NULL with an exception set. */
+static PyObject *submit(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
+                        PyObject *stream, PyObject *in, PyObject *out)
+{
+    if (stream)
+        return queue_call(self, issue, why, site, stream, in, out) < 0 ? NULL : Py_NewRef(out);
+    struct failure *failure;
+    int end = run_blocking(self, issue, why, &failure);
+    if (end == CALL_DONE)
+        return Py_NewRef(out);
+    if (end >= 0)
+        return raise_failure(self, failure);
+    failure_release(failure);
+    return NULL;
 }
 
 static PyObject *in_python(struct communicator_object *self, const char *method, PyObject *const *values, Py_ssize_t n)
@@ -136,84 +178,71 @@ static PyObject *in_python(struct communicator_object *self, const char *method,
     return result;
 }
 
-static PyObject *fail(struct communicator_object *self, enum call_end how)
-{
-    return PyObject_CallMethod((PyObject *)self, "_fail", "i", (int)how);
-}
-
-/* One fast attempt.  CALL_NO_CHOICE stands for everything that has to be looked at in Python; -1 for an exception. */
-static int attempt(struct communicator_object *self, struct call *call, PyObject *in, PyObject *out)
+/* The fast path; NULL without an exception for everything that has to be looked at in Python. */
+static PyObject *attempt(struct communicator_object *self, struct call *call, PyObject *stream, PyObject *in, PyObject *out)
 {
     int dtype = dtype_of(self, in);
-    Py_buffer in_view, out_view;
+    struct operands operands;
     if (dtype < 0 || (in != out && dtype_of(self, out) != dtype))
-        return CALL_NO_CHOICE;
-    if (!buffers_of(in, out, &in_view, &out_view)) {
+        return NULL;
+    if (!operands_get(&operands, in, out, call)) {
         PyErr_Clear();
-        return CALL_NO_CHOICE;
+        return NULL;
     }
-    int how = CALL_NO_CHOICE;
-    if (in == out || in_view.len == out_view.len) {
-        call->dtype = (uint8_t)dtype;
-        call->count = (uint64_t)out_view.len / dtype_nbytes(dtype);
-        call->in = in == out ? out_view.buf : in_view.buf;
-        call->out = out_view.buf;
-        how = communicator_call(&self->communicator, call);
-    }
-    bool fine = end(self);
-    release_buffers(in, out, &in_view, &out_view);
-    return fine ? how : -1;
+    PyObject *result = NULL;
+    struct issue issue;
+    call->dtype = (uint8_t)dtype;
+    call->count = (uint64_t)operands.out.len / dtype_nbytes(dtype);
+    if ((in == out || operands.in.len == operands.out.len) &&
+        communicator_issue(&self->communicator, call, &issue) == CALL_DONE)
+        result = submit(self, &issue, NULL, NULL, stream, in, out);
+    operands_release(&operands);
+    return result;
 }
 
-static PyObject *finish(struct communicator_object *self, int how, PyObject *out, const char *method,
-                        PyObject *const *values, Py_ssize_t n)
+/* stream=None, or one of ours: then it is set. */
+static bool takes_stream(const struct communicator_object *self, PyObject *given, PyObject **stream)
 {
-    self->busy = false;
-    switch (how) {
-    case -1: return NULL;
-    case CALL_DONE: return Py_NewRef(out);
-    case CALL_DIFFERS:
-    case CALL_ABORTED: return fail(self, (enum call_end)how);
-    default: return in_python(self, method, values, n);
-    }
+    *stream = given && given != Py_None ? given : NULL;
+    return !*stream || is_stream(self, *stream);
 }
 
 PyObject *call_all_reduce(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *expected[] = {self->x_name, self->out_name, self->op_name, self->stream_name};
-    PyObject *values[4] = {NULL};
-    if (!place_arguments(args, nargs, names, expected, 1, 4, values) || !begin(self))
+    PyObject *values[4] = {NULL}, *stream;
+    if (!begin(self) || !place_arguments(args, nargs, names, expected, 1, 4, values))
         return NULL;
     PyObject *x = values[0], *out = values[1] && values[1] != Py_None ? values[1] : x;
     uint8_t op = REDUCE_SUM;
     while (values[2] && op < OPS && self->op[op] != values[2])
         op++;
     struct call call = {.collective = ALL_REDUCE, .op = op};
-    bool plain = op < OPS && (!values[3] || values[3] == Py_None);
-    int how = plain ? attempt(self, &call, x, out) : CALL_NO_CHOICE;
+    PyObject *result = op < OPS && takes_stream(self, values[3], &stream) ? attempt(self, &call, stream, x, out) : NULL;
+    if (result || PyErr_Occurred())
+        return result;
     if (!values[2])
         values[2] = self->op[REDUCE_SUM];
-    return finish(self, how, out, "_all_reduce", values, 4);
+    return in_python(self, "_all_reduce", values, 4);
 }
 
 PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *expected[] = {self->x_name, self->root_name, self->stream_name};
-    PyObject *values[3] = {NULL};
-    if (!place_arguments(args, nargs, names, expected, 1, 3, values) || !begin(self))
+    PyObject *values[3] = {NULL}, *stream;
+    if (!begin(self) || !place_arguments(args, nargs, names, expected, 1, 3, values))
         return NULL;
-    unsigned long root = values[1] && PyLong_CheckExact(values[1]) ? PyLong_AsUnsignedLong(values[1]) : 0;
-    bool plain = !PyErr_Occurred() && root < self->communicator.size && (!values[1] || PyLong_CheckExact(values[1])) &&
-                 (!values[2] || values[2] == Py_None);
+    PyObject *zero = values[1] ? NULL : PyLong_FromLong(0);
+    values[1] = values[1] ? values[1] : zero;
+    long root = values[1] && PyLong_CheckExact(values[1]) ? PyLong_AsLong(values[1]) : -1;
     PyErr_Clear();
     struct call call = {.collective = BROADCAST, .root = (uint32_t)root};
-    int how = plain ? attempt(self, &call, values[0], values[0]) : CALL_NO_CHOICE;
-    PyObject *zero = PyLong_FromLong(0);
-    if (!values[1])
-        values[1] = zero;
-    PyObject *result = zero ? finish(self, how, values[0], "_broadcast", values, 3) : NULL;
+    bool plain = root >= 0 && root < (long)self->communicator.size && takes_stream(self, values[2], &stream);
+    PyObject *result = plain ? attempt(self, &call, stream, values[0], values[0]) : NULL;
+    if (!result && !PyErr_Occurred())
+        result = in_python(self, "_broadcast", values, 3);
     Py_XDECREF(zero);
     return result;
 }
@@ -222,50 +251,61 @@ PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs
 {
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *expected[] = {self->stream_name};
-    PyObject *values[1] = {NULL};
-    if (!place_arguments(args, nargs, names, expected, 0, 1, values) || !begin(self))
+    PyObject *values[1] = {NULL}, *stream;
+    if (!begin(self) || !place_arguments(args, nargs, names, expected, 0, 1, values))
         return NULL;
     struct call call = {.collective = BARRIER};
-    int how = values[0] && values[0] != Py_None ? CALL_NO_CHOICE : (int)communicator_call(&self->communicator, &call);
-    return finish(self, end(self) ? how : -1, Py_None, "_barrier", values, 1);
+    struct issue issue;
+    if (takes_stream(self, values[0], &stream) && communicator_issue(&self->communicator, &call, &issue) == CALL_DONE)
+        return submit(self, &issue, NULL, NULL, stream, Py_None, Py_None);
+    return in_python(self, "_barrier", values, 1);
 }
 
-/* _call(collective, dtype, op, root, count, in, out) -> how it ended (CALL_*). */
+/* _call(collective, dtype, op, root, count, in, out, stream) -> None when done or queued, or what is missing (CALL_NO_*). */
 PyObject *call_once(PyObject *object, PyObject *args)
 {
     struct communicator_object *self = (struct communicator_object *)object;
-    unsigned char collective, dtype, op;
-    unsigned root;
+    struct call call = {0};
     unsigned long long count;
-    PyObject *in, *out;
-    if (!PyArg_ParseTuple(args, "bbbIKOO:_call", &collective, &dtype, &op, &root, &count, &in, &out))
+    PyObject *in, *out, *given, *stream;
+    if (!PyArg_ParseTuple(args, "bbbIKOOO:_call", &call.collective, &call.dtype, &call.op, &call.root, &count, &in, &out,
+                          &given) ||
+        !begin(self))
         return NULL;
-    Py_buffer in_view, out_view;
-    if (!buffers_of(in, out, &in_view, &out_view))
+    if (!takes_stream(self, given, &stream))
+        return PyErr_Format(PyExc_TypeError, "stream is no Stream");
+    struct operands operands;
+    struct issue issue;
+    call.count = count;
+    if (!operands_get(&operands, in, out, &call))
         return NULL;
-    struct call call = {.collective = collective, .dtype = dtype, .op = op, .root = root, .count = count,
-                        .in = in == out ? out_view.buf : in_view.buf, .out = out_view.buf};
-    enum call_end how = CALL_DONE;
-    bool fine = begin(self);
-    if (fine) {
-        how = communicator_call(&self->communicator, &call);
-        fine = end(self);
-    }
-    release_buffers(in, out, &in_view, &out_view);
-    return fine ? PyLong_FromLong(how) : NULL;
+    enum call_end end = communicator_issue(&self->communicator, &call, &issue);
+    PyObject *site = end == CALL_DONE ? PyObject_CallMethod(object, "_site", NULL) : NULL;
+    PyObject *done = site ? submit(self, &issue, NULL, site, stream, in, out) : NULL;
+    Py_XDECREF(site);
+    operands_release(&operands);
+    if (end != CALL_DONE)
+        return PyLong_FromLong(end);
+    Py_XDECREF(done);
+    return done ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *text_round(PyObject *object, PyObject *args, const char *format, bool refuses)
+/* _refuse(collective, why, stream): takes part in the round of a call whose arguments are wrong; raises, or is queued. */
+PyObject *call_refuse(PyObject *object, PyObject *args)
 {
     struct communicator_object *self = (struct communicator_object *)object;
-    unsigned char collective;
-    const char *text;
-    if (!PyArg_ParseTuple(args, format, &collective, &text) || !begin(self))
+    struct issue issue = {0};
+    const char *why;
+    PyObject *given, *stream;
+    if (!PyArg_ParseTuple(args, "bsO:_refuse", &issue.collective, &why, &given) || !begin(self))
         return NULL;
-    enum call_end how = refuses ? communicator_refuse(&self->communicator, collective, text)
-                                : communicator_tell(&self->communicator, text);
-    return end(self) ? PyLong_FromLong(how) : NULL;
+    if (!takes_stream(self, given, &stream))
+        stream = NULL;
+    PyObject *site = PyObject_CallMethod(object, "_site", NULL);
+    if (!site)
+        return NULL;
+    issue.number = communicator_take_number(&self->communicator);
+    PyObject *done = submit(self, &issue, why, site, stream, Py_None, Py_None);
+    Py_DECREF(site);
+    return done;
 }
-
-PyObject *call_refuse(PyObject *self, PyObject *args) { return text_round(self, args, "bs:_refuse", true); }
-PyObject *call_tell(PyObject *self, PyObject *args) { return text_round(self, args, "bs:_tell", false); }

@@ -47,31 +47,49 @@ static PyObject *scratch_needed(PyObject *object, PyObject *args)
     return PyLong_FromUnsignedLongLong(communicator_scratch_needed(&((struct communicator_object *)object)->communicator, &call));
 }
 
-/* _set_scratch(block, nbytes): device memory that plans may use for partial results. */
+static int keep(struct communicator_object *self, PyObject *block)
+{
+    return self->kept ? PyList_Append(self->kept, block) : (self->kept = PyList_New(0)) ? PyList_Append(self->kept, block) : -1;
+}
+
+/* _set_scratch(block, offset, nbytes): device memory that plans may use for partial results. */
 static PyObject *set_scratch(PyObject *object, PyObject *args)
 {
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *block;
     unsigned long long offset, nbytes;
-    if (!PyArg_ParseTuple(args, "OKK:_set_scratch", &block, &offset, &nbytes))
+    if (!PyArg_ParseTuple(args, "OKK:_set_scratch", &block, &offset, &nbytes) || keep(self, block) < 0)
         return NULL;
-    PyObject *before = self->scratch;
-    self->scratch = Py_NewRef(block);
-    Py_XDECREF(before);
     self->communicator.scratch_offset = offset;
     self->communicator.scratch_nbytes = nbytes;
     Py_RETURN_NONE;
 }
 
-/* _tune(spins, yields, sleep_ns, timeout_ns, kernels) */
+/* _set_staging(block, offset): device memory of twice _piece_nbytes, for arrays that are not. */
+static PyObject *set_staging(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    PyObject *block;
+    unsigned long long offset;
+    if (!PyArg_ParseTuple(args, "OK:_set_staging", &block, &offset) || keep(self, block) < 0)
+        return NULL;
+    self->communicator.staging_offset = offset;
+    self->communicator.has_staging = true;
+    Py_RETURN_NONE;
+}
+
+/* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes) */
 static PyObject *tune(PyObject *object, PyObject *args)
 {
     struct communicator *c = &((struct communicator_object *)object)->communicator;
-    unsigned long long sleep_ns, timeout_ns;
+    struct patience *patience = &c->waiter.patience;
+    unsigned long long sleep_ns, timeout_ns, piece_nbytes;
     int kernels;
-    if (!PyArg_ParseTuple(args, "IIKKi:_tune", &c->waiter.spins, &c->waiter.yields, &sleep_ns, &timeout_ns, &kernels))
+    if (!PyArg_ParseTuple(args, "IIKKiK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
+                          &piece_nbytes))
         return NULL;
-    c->waiter.sleep_ns = sleep_ns;
+    patience->sleep_ns = sleep_ns;
+    c->piece_nbytes = piece_nbytes;
     c->waiter.timeout_ns = timeout_ns;
     c->kernels = kernels < 0 ? best_kernel_variant() : (enum kernel_variant)kernels;
     Py_RETURN_NONE;
@@ -97,36 +115,46 @@ static PyObject *close_communicator(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
-static PyObject *lines(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
+static PyObject *statement_as_tuple(const struct statement *statement)
 {
-    (void)args, (void)nargs, (void)names;
-    struct communicator *c = &((struct communicator_object *)object)->communicator;
-    struct core_module *state = PyType_GetModuleState(cls);
-    uint32_t slot = (c->round - 1) % SLOTS;
-    PyObject *list = PyList_New(0);
-    for (uint32_t rank = 0; rank < c->size && list; rank++) {
-        PyObject *line = line_as_tuple(state->line, board_line(c->board, c->size, slot, rank),
-                                       board_note(c->board, c->size, slot, rank));
-        if (!line || PyList_Append(list, line) < 0)
-            Py_CLEAR(list);
-        Py_XDECREF(line);
-    }
-    return list;
+    const struct descriptor *said = &statement->said;
+    return Py_BuildValue("(IiiiiIIKss)", said->call, said->collective, said->dtype, said->op, said->flags, said->root,
+                         said->fingerprint, (unsigned long long)said->count, statement->note, statement->where);
 }
 
-static PyObject *abort_word_of(PyObject *object, PyObject *none)
+PyObject *failure_as_tuple(const struct failure *failure)
+{
+    PyObject *statements = PyList_New(0);
+    for (uint32_t rank = 0; rank < failure->size && statements; rank++) {
+        PyObject *statement = statement_as_tuple(&failure->statements[rank]);
+        if (!statement || PyList_Append(statements, statement) < 0)
+            Py_CLEAR(statements);
+        Py_XDECREF(statement);
+    }
+    if (!statements)
+        return NULL;
+    const char *communicator = (const char *)failure->communicator;
+    PyObject *id = PyLong_FromVoidPtr(
+        communicator ? (void *)(communicator - offsetof(struct communicator_object, communicator)) : NULL);
+    return Py_BuildValue("(NiIiIsN)", id, (int)failure->how, failure->number, failure->collective, failure->abort, failure->where,
+                         statements);
+}
+
+static PyObject *state_now(PyObject *object, PyObject *none)
 {
     (void)none;
-    return PyLong_FromUnsignedLong(load_acquire(&((struct communicator_object *)object)->communicator.board->abort));
+    const struct communicator *c = &((struct communicator_object *)object)->communicator;
+    return Py_BuildValue("(iIOO)", (int)c->waiter.collective, c->waiter.call, c->differs ? Py_True : Py_False,
+                         c->quiescing ? Py_True : Py_False);
 }
 
 static PyObject *statistics(PyObject *object, PyObject *none)
 {
     (void)none;
     struct communicator *c = &((struct communicator_object *)object)->communicator;
-    return Py_BuildValue("{s:I,s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "collective",
-                         c->waiter.collective, "committed", c->phase, "sleeps", (unsigned long long)c->waiter.sleeps,
-                         "late_sleeps", (unsigned long long)c->waiter.late_sleeps);
+    return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
+                         (unsigned long long)c->waiter.patience.sleeps, "late_sleeps",
+                         (unsigned long long)c->waiter.patience.late_sleeps);
 }
 
 static bool intern_names(struct communicator_object *self)
@@ -154,13 +182,32 @@ static bool take_dtypes(struct communicator_object *self, PyObject *dtypes)
     return true;
 }
 
-/* Communicator(segment, device, rank, size, dtypes): the world's, whose ranks are the ranks of the job. */
+/* _learn_dtype(dtype, number): one more dtype object that the hot path knows. */
+static PyObject *learn_dtype(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    PyObject *dtype;
+    unsigned char number;
+    if (!PyArg_ParseTuple(args, "Ob:_learn_dtype", &dtype, &number))
+        return NULL;
+    for (size_t i = 0; i < self->ndtypes; i++)
+        if (self->dtype[i] == dtype)
+            Py_RETURN_NONE;
+    if (self->ndtypes < MOST_DTYPES && dtype_nbytes(number)) {
+        self->dtype[self->ndtypes] = Py_NewRef(dtype);
+        self->dtype_id[self->ndtypes++] = number;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Communicator(segment, device, rank, size, dtypes, stream type): the world's, whose ranks are the ranks of the job. */
 static PyObject *new_communicator(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     (void)keywords;
-    PyObject *segment, *device, *dtypes;
+    PyObject *segment, *device, *dtypes, *streams;
     unsigned rank, size;
-    if (!PyArg_ParseTuple(args, "OOIIO!:Communicator", &segment, &device, &rank, &size, &PyDict_Type, &dtypes))
+    if (!PyArg_ParseTuple(args, "OOIIO!O!:Communicator", &segment, &device, &rank, &size, &PyDict_Type, &dtypes, &PyType_Type,
+                          &streams))
         return NULL;
     struct communicator_object *self = (struct communicator_object *)PyType_GenericAlloc(type, 0);
     uint32_t *members = PyMem_Malloc((size + 1) * sizeof *members);
@@ -170,11 +217,12 @@ static PyObject *new_communicator(PyTypeObject *type, PyObject *args, PyObject *
         members[member] = member;
     self->segment = (struct segment_object *)Py_NewRef(segment);
     self->device = (struct device_object *)Py_NewRef(device);
+    self->stream_type = (PyTypeObject *)Py_NewRef((PyObject *)streams);
     if (communicator_open(&self->communicator, &self->segment->segment, &self->device->arena, members, size, rank))
         goto failed;
-    self->communicator.waiter.host.context = self;
-    self->communicator.waiter.host.blocks = communicator_releases_gil;
-    self->communicator.waiter.host.attend = communicator_attends;
+    self->gil.object = (PyObject *)self;
+    self->communicator.waiter.host = gil_host(&self->gil);
+    call_queue_open(&self->queue, &self->communicator);
     PyMem_Free(members);
     return (PyObject *)self;
 failed:
@@ -188,12 +236,15 @@ failed:
 static void free_communicator(PyObject *object)
 {
     struct communicator_object *self = (struct communicator_object *)object;
-    communicator_close(&self->communicator);
+    if (self->communicator.board) {
+        call_queue_close(&self->queue);
+        communicator_close(&self->communicator);
+    }
     for (size_t i = 0; i < self->ndtypes; i++)
         Py_DECREF(self->dtype[i]);
     for (int op = 0; op < REDUCE_OP_COUNT; op++)
         Py_XDECREF(self->op[op]);
-    PyObject *owned[] = {(PyObject *)self->segment, (PyObject *)self->device, self->scratch, self->dtype_name, self->x_name,
+    PyObject *owned[] = {(PyObject *)self->segment, (PyObject *)self->device, (PyObject *)self->stream_type, self->kept, self->dtype_name, self->x_name,
                          self->out_name, self->op_name, self->stream_name, self->root_name};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         Py_XDECREF(owned[i]);
@@ -207,17 +258,17 @@ static PyMethodDef methods[] = {
      "broadcast(x, root=0, stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
     {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS,
      "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
-    {"_call", call_once, METH_VARARGS, "One attempt at a call; returns how it ended."},
+    {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
-    {"_tell", call_tell, METH_VARARGS, "A round that carries a note of every rank."},
     {"_add_choice", add_choice, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
     {"_scratch_needed", scratch_needed, METH_VARARGS, "Bytes of scratch that a call needs."},
+    {"_learn_dtype", learn_dtype, METH_VARARGS, "One more dtype object that the hot path knows."},
     {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},
+    {"_set_staging", set_staging, METH_VARARGS, "Device memory for arrays that are not in it."},
     {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
     {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
     {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},
-    {"_lines", KEYWORDS(lines), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What every rank said in the latest round."},
-    {"_abort_word", abort_word_of, METH_NOARGS, "Why this communicator ended, 0 if it has not."},
+    {"_now", state_now, METH_NOARGS, "(collective, call, whether lines differ, whether it quiesces) of the call that runs."},
     {"_statistics", statistics, METH_NOARGS, "Counters of this rank's side."},
     {NULL, NULL, 0, NULL},
 };

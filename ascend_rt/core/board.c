@@ -20,6 +20,16 @@ static uint32_t slot_of(uint32_t round) { return round % SLOTS; }
 
 struct line *board_begin(struct communicator *c) { return board_line(c->board, c->size, slot_of(c->round), c->rank); }
 
+struct line *board_latest_line(const struct communicator *c, uint32_t rank)
+{
+    return board_line(c->board, c->size, slot_of(c->round - 1), rank);
+}
+
+struct note *board_latest_note(const struct communicator *c, uint32_t rank)
+{
+    return board_note(c->board, c->size, slot_of(c->round - 1), rank);
+}
+
 /* ---- giving up ---- */
 
 static uint32_t cause_word(const struct communicator *c, enum abort_kind kind, uint32_t culprit)
@@ -107,7 +117,7 @@ static enum call_end read_lines(struct communicator *c, const struct descriptor 
         struct line *line = board_line(c->board, c->size, slot_of(c->round), peer);
         enum wait_end end;
         enum call_end result;
-        while ((end = notify_wait(&c->waiter, &line->round, c->round, peer, heed)) != WAIT_ARRIVED)
+        while ((end = waiter_wait(&c->waiter, &line->round, c->round, peer, heed)) != WAIT_ARRIVED)
             if (end == WAIT_ABORTED && !commits && died_after_its_line(c))
                 heed = HEED_TIME; /* the abort word keeps its first cause: nothing new is missed */
             else if (!obeys_a_commit(c, end, peer, commits, &result))
@@ -150,7 +160,7 @@ static enum call_end quiesce(struct communicator *c)
     for (uint32_t i = 1; i < c->size; i++) {
         uint32_t peer = (c->rank + i) % c->size;
         struct left *left = board_left(c->board, c->size, peer);
-        while (notify_wait(&c->waiter, &left->phase, c->phase, peer, HEED_NOTHING) == WAIT_INTERRUPTED)
+        while (waiter_wait(&c->waiter, &left->phase, c->phase, peer, HEED_NOTHING) == WAIT_INTERRUPTED)
             ;
         complete = complete && notify_reached(&left->phase, c->phase) && !left->cut_short;
     }
@@ -180,7 +190,7 @@ enum call_end board_leave(struct communicator *c, enum wait_end end, uint32_t pe
     for (uint32_t i = 1; i < c->size; i++) {
         peer = (c->rank + i) % c->size;
         struct left *left = board_left(c->board, c->size, peer);
-        end = notify_wait(&c->waiter, &left->phase, c->phase, peer, HEED_ALL);
+        end = waiter_wait(&c->waiter, &left->phase, c->phase, peer, HEED_ALL);
         if (end == WAIT_ARRIVED && left->cut_short)
             end = WAIT_ABORTED;
         if (end != WAIT_ARRIVED) {

@@ -1,4 +1,5 @@
-/* One rank's side of one communicator, and the life of one call on it. */
+/* One rank's side of one communicator, and the life of one call on it: issued by the program, run by whoever's turn it
+ * is, the program's own thread or a stream's worker. */
 #ifndef ASCEND_RT_COMMUNICATOR_H
 #define ASCEND_RT_COMMUNICATOR_H
 
@@ -6,6 +7,7 @@
 #include "plan.h"
 #include "reduce.h"
 #include "segment.h"
+#include "view.h"
 #include "wait.h"
 
 /* HcclCMDType of what core runs without a plan; COLLECTIVE_TELL is ours: a round that carries nothing but notes. */
@@ -28,7 +30,53 @@ struct call {
     uint64_t count; /* elements of one block */
     const void *in;
     void *out;
+    const struct view *strided_in, *strided_out; /* NULL: contiguous at in, out */
 };
+
+/* A call that only has to be run: all that is needed was found when it was issued. */
+struct issue {
+    const struct choice *choice;
+    uint32_t number; /* of the call, in program order */
+    uint8_t collective, dtype, op;
+    uint32_t root;
+    uint64_t count;
+    struct view in, out;
+    uint32_t staged;     /* STAGED_IN, STAGED_OUT */
+    bool same_place;     /* IN is OUT */
+    uint64_t in_offset, out_offset, scratch_offset; /* as the line will say them */
+};
+
+enum call_end {
+    CALL_DONE,
+    CALL_DIFFERS,    /* the lines do not agree, or one refuses: nothing has moved, the communicator works on */
+    CALL_ABORTED,    /* the communicator has ended: see board->abort */
+    CALL_NO_CHOICE,  /* these when it is issued, before anything was said to anybody: */
+    CALL_NO_SCRATCH,
+    CALL_NO_STAGING,
+    CALL_TOO_LARGE,  /* more elements than the job has bytes of memory */
+    EVENT_LATE,      /* these of tasks of a stream that are no calls: an event did not complete in time */
+    FUNCTION_FAILED, /* a function of the program raised an exception */
+};
+
+enum { WHERE_NBYTES = 256 };
+
+/* Why a call failed, kept for whoever tells the program. */
+struct failure {
+    _Atomic uint32_t references;
+    const struct communicator *communicator;
+    enum call_end how;
+    uint32_t number;
+    uint8_t collective;
+    uint32_t abort;           /* CALL_ABORTED: the abort word */
+    char where[WHERE_NBYTES]; /* the line of the program that made the call on this rank */
+    uint32_t size;            /* CALL_DIFFERS: what every rank said, and where */
+    struct statement {
+        struct descriptor said;
+        char note[NOTE_NBYTES], where[WHERE_NBYTES];
+    } statements[];
+};
+struct failure *failure_hold(struct failure *failure);
+void failure_release(struct failure *failure);
 
 struct communicator {
     struct segment segment;
@@ -38,33 +86,30 @@ struct communicator {
     struct waiter waiter;
     uint32_t *members; /* rank of the job by rank of the communicator */
 
-    uint32_t round; /* of the board; + 1 when a round is done */
-    uint32_t call;  /* in program order; + 1 for every call, done or refused */
-    uint32_t phase; /* committed calls */
-    bool differs;   /* a line read in this round says something else than mine */
-    bool ended;     /* this rank has given up: it never touches the board again */
-    bool quiescing; /* this rank only waits until its peers are out of the data phase */
+    uint32_t call;     /* number of the call issued last; + 1 for every call, done or refused.  Owner: who issues */
+
+    /* Owner: whose turn it is. */
+    uint32_t round;    /* of the board; + 1 when a round is done */
+    uint32_t phase;    /* committed calls */
+    bool differs;      /* a line read in this round says something else than mine */
+    bool ended;        /* this rank has given up: it never touches the board again */
+    bool quiescing;    /* this rank only waits until its peers are out of the data phase */
+    struct failure *failure; /* of the call that failed last */
 
     struct choice **choices;
     size_t nchoices;
     struct choice *latest;
     uint64_t scratch_offset, scratch_nbytes;
+    uint64_t staging_offset, piece_nbytes; /* two areas of so many bytes, for IN and for OUT; 0: none yet */
+    bool has_staging;
     enum kernel_variant kernels;
 
     /* By rank, `size` long each. */
     uint32_t *posted, *awaited; /* tokens */
     unsigned char **base[BUFFERS];
+    uint64_t *stride[BUFFERS];  /* from block to block, in elements */
     void **dsts;
     const void **srcs;
-};
-
-enum call_end {
-    CALL_DONE,
-    CALL_DIFFERS,    /* the lines do not agree, or one refuses: nothing has moved, the communicator works on */
-    CALL_ABORTED,    /* the communicator has ended: see board->abort */
-    CALL_NO_CHOICE,  /* these three before anything was said to anybody: */
-    CALL_NO_SCRATCH,
-    CALL_NOT_DEVICE_MEMORY,
 };
 
 /* 0 or an errno.  `members` has `size` ranks of the job, in the order of their ranks here. */
@@ -73,16 +118,21 @@ int communicator_open(struct communicator *communicator, const struct segment *s
 void communicator_close(struct communicator *communicator);
 /* 0, ENOMEM, or EINVAL for a choice that this rank cannot run.  Takes over the plan if it succeeds. */
 int communicator_add_choice(struct communicator *communicator, const struct choice *choice);
+struct choice *communicator_find_choice(struct communicator *communicator, const struct call *call);
 uint64_t communicator_scratch_needed(struct communicator *communicator, const struct call *call);
 
-/* Blocks until the call is done, or has failed on every rank alike. */
+/* CALL_DONE, and the call has its number; or what is missing for it. */
+enum call_end communicator_issue(struct communicator *communicator, const struct call *call, struct issue *issue);
+/* The number of a call that only takes part in its round to refuse. */
+uint32_t communicator_take_number(struct communicator *communicator);
+/* Blocks until the call is done, or has failed on every rank alike; then communicator->failure says why. */
+enum call_end communicator_run(struct communicator *communicator, const struct issue *issue);
+/* Both. */
 enum call_end communicator_call(struct communicator *communicator, const struct call *call);
 /* Takes part in the round of a call whose arguments are wrong on this rank; ends with CALL_DIFFERS or CALL_ABORTED. */
-enum call_end communicator_refuse(struct communicator *communicator, uint8_t collective, const char *why);
+enum call_end communicator_refuse(struct communicator *communicator, uint8_t collective, uint32_t number, const char *why);
 /* A round that carries a note of every rank and no call. */
 enum call_end communicator_tell(struct communicator *communicator, const char *text);
-
-struct choice *communicator_find_choice(struct communicator *communicator, const struct call *call);
 
 /* ---- board.c: a round, a decision, a way out ---- */
 enum call_end board_may_start(struct communicator *communicator);
@@ -90,9 +140,17 @@ struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);
 void board_overrun(struct communicator *communicator);
+/* Line and note of a rank in the round that was done last. */
+struct line *board_latest_line(const struct communicator *communicator, uint32_t rank);
+struct note *board_latest_note(const struct communicator *communicator, uint32_t rank);
 
-/* ---- exec.c: the steps of one plan ---- */
-bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct call *call);
-enum wait_end plan_run(struct communicator *communicator, const struct plan *plan, const struct call *call, uint32_t *peer);
+/* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
+struct piece {
+    uint64_t first, count;
+};
+bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct issue *issue,
+                       const struct piece *piece);
+enum wait_end plan_run(struct communicator *communicator, const struct plan *plan, const struct issue *issue,
+                       const struct piece *piece, uint32_t *peer);
 
 #endif

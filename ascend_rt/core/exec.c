@@ -13,69 +13,107 @@ static uint64_t buffer_nbytes(const struct plan *plan, const struct cut *cut, en
 }
 
 /* Where every rank's buffers are, from the lines of the round just done.  False if one lies outside of the segment. */
-bool plan_find_buffers(struct communicator *c, const struct plan *plan, const struct call *call)
+bool plan_find_buffers(struct communicator *c, const struct plan *plan, const struct issue *issue, const struct piece *piece)
 {
-    size_t item_nbytes = dtype_nbytes(call->dtype);
-    struct cut cut = cut_count(call->count, (uint32_t)plan->chunks, item_nbytes);
+    static const uint32_t staged_bit[BUFFERS] = {STAGED_IN, STAGED_OUT, 0};
+    size_t item_nbytes = dtype_nbytes(issue->dtype);
+    struct cut whole = cut_count(issue->count, (uint32_t)plan->chunks, item_nbytes);
+    struct cut part = cut_count(piece->count, (uint32_t)plan->chunks, item_nbytes);
     for (uint32_t rank = 0; rank < c->size; rank++) {
-        const struct line *line = board_line(c->board, c->size, (c->round - 1) % SLOTS, rank);
+        const struct line *line = board_latest_line(c, rank);
         uint64_t offset[BUFFERS] = {line->place.in, line->place.out, line->place.scratch};
         for (enum buffer buffer = BUFFER_IN; buffer < BUFFERS; buffer++) {
-            uint64_t nbytes = buffer_nbytes(plan, &cut, buffer, item_nbytes);
+            bool holds_piece = line->place.staged & staged_bit[buffer] || buffer == BUFFER_SCRATCH;
+            uint64_t nbytes = buffer_nbytes(plan, holds_piece ? &part : &whole, buffer, item_nbytes);
             if (offset[buffer] > c->segment.job->nbytes || nbytes > c->segment.job->nbytes - offset[buffer])
                 return false;
-            c->base[buffer][rank] = c->segment.base + offset[buffer];
+            uint64_t first = holds_piece ? 0 : piece->first;
+            c->base[buffer][rank] = c->segment.base + offset[buffer] + first * item_nbytes;
+            c->stride[buffer][rank] = holds_piece ? piece->count : issue->count;
         }
     }
     return true;
 }
 
-static void *address(const struct communicator *c, const struct cut *cut, const struct place *place, size_t item_nbytes)
+/* What all places of a step have in common, and the run of chunks that is moved next: a step of several chunks is done
+ * block by block, since blocks need not lie one behind the other. */
+struct run {
+    const struct communicator *communicator;
+    const struct cut *cut;
+    size_t item_nbytes;
+    uint32_t done, chunks; /* of the step */
+};
+
+static void *address(const struct run *run, const struct place *place)
 {
-    uint64_t start = place->buffer == BUFFER_SCRATCH ? (uint64_t)place->chunk * scratch_chunk_count(cut)
-                                                     : chunk_start(cut, (uint64_t)place->chunk);
-    return c->base[place->buffer][place->rank] + start * item_nbytes;
+    const struct communicator *c = run->communicator;
+    uint64_t chunk = (uint64_t)place->chunk + run->done, chunks = run->cut->chunks;
+    uint64_t start = place->buffer == BUFFER_SCRATCH
+                         ? chunk * scratch_chunk_count(run->cut)
+                         : chunk / chunks * c->stride[place->buffer][place->rank] + chunk_start(run->cut, chunk % chunks);
+    return c->base[place->buffer][place->rank] + start * run->item_nbytes;
 }
 
-/* Elements in the chunks of a step.  Source and destination are congruent modulo C, or scratch, so any place of the
- * step that is not scratch tells; between scratch and scratch whole chunks move. */
-static uint64_t element_count(const struct cut *cut, const struct step *step)
+/* The place of a step that tells its length: any that is not scratch, since all are congruent modulo C. */
+static const struct place *measure(const struct step *step)
 {
-    for (int32_t i = 0; i < step->ndst + step->nsrc; i++) {
-        const struct place *place = step->dst + i;
-        if (place->buffer != BUFFER_SCRATCH)
-            return chunk_start(cut, (uint64_t)place->chunk + (uint64_t)step->n) - chunk_start(cut, (uint64_t)place->chunk);
+    for (int32_t i = 0; i < step->ndst + step->nsrc; i++)
+        if (step->dst[i].buffer != BUFFER_SCRATCH)
+            return &step->dst[i];
+    return step->dst;
+}
+
+/* Elements of the next run, which ends with the step or with the block. */
+static uint64_t next_run(struct run *run, const struct step *step)
+{
+    const struct place *place = measure(step);
+    if (place->buffer == BUFFER_SCRATCH) {
+        run->chunks = 1;
+        return scratch_chunk_count(run->cut);
     }
-    return (uint64_t)step->n * scratch_chunk_count(cut);
+    uint32_t first = ((uint32_t)place->chunk + run->done) % run->cut->chunks;
+    uint32_t to_block_end = run->cut->chunks - first, to_step_end = (uint32_t)step->n - run->done;
+    run->chunks = to_block_end < to_step_end ? to_block_end : to_step_end;
+    uint64_t end = first + run->chunks == run->cut->chunks ? run->cut->count : chunk_start(run->cut, first + run->chunks);
+    return end - chunk_start(run->cut, first);
 }
 
-static void copy(const struct communicator *c, const struct cut *cut, const struct step *step, size_t item_nbytes)
+static void copy(const struct run *run, const struct step *step, uint64_t count)
 {
-    void *dst = address(c, cut, step->dst, item_nbytes);
-    const void *src = address(c, cut, step->src, item_nbytes);
+    void *dst = address(run, step->dst);
+    const void *src = address(run, step->src);
     if (dst != src)
-        memcpy(dst, src, element_count(cut, step) * item_nbytes);
+        memcpy(dst, src, count * run->item_nbytes);
 }
 
-static void reduce(struct communicator *c, const struct cut *cut, const struct step *step, const struct call *call)
+static void reduce(struct communicator *c, const struct run *run, const struct step *step, uint64_t count,
+                   const struct issue *issue)
 {
-    size_t item_nbytes = dtype_nbytes(call->dtype);
-    uint64_t count = element_count(cut, step);
-    if (!count)
-        return;
     for (int32_t i = 0; i < step->ndst; i++)
-        c->dsts[i] = address(c, cut, &step->dst[i], item_nbytes);
+        c->dsts[i] = address(run, &step->dst[i]);
     for (int32_t i = 0; i < step->nsrc; i++)
-        c->srcs[i] = address(c, cut, &step->src[i], item_nbytes);
-    int op = call->op == REDUCE_AVG && !step->complete ? REDUCE_SUM : call->op;
-    find_reduce(call->dtype, op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
+        c->srcs[i] = address(run, &step->src[i]);
+    int op = issue->op == REDUCE_AVG && !step->complete ? REDUCE_SUM : issue->op;
+    find_reduce(issue->dtype, op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
+}
+
+static void move(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue)
+{
+    struct run run = {c, cut, dtype_nbytes(issue->dtype), 0, 0};
+    for (; run.done < (uint32_t)step->n; run.done += run.chunks) {
+        uint64_t count = next_run(&run, step);
+        if (count && step->kind == STEP_COPY)
+            copy(&run, step, count);
+        else if (count)
+            reduce(c, &run, step, count, issue);
+    }
 }
 
 /* WAIT_ARRIVED when all steps are done; else how the wait for *peer ended. */
-enum wait_end plan_run(struct communicator *c, const struct plan *plan, const struct call *call, uint32_t *peer)
+enum wait_end plan_run(struct communicator *c, const struct plan *plan, const struct issue *issue,
+                       const struct piece *piece, uint32_t *peer)
 {
-    size_t item_nbytes = dtype_nbytes(call->dtype);
-    struct cut cut = cut_count(call->count, (uint32_t)plan->chunks, item_nbytes);
+    struct cut cut = cut_count(piece->count, (uint32_t)plan->chunks, dtype_nbytes(issue->dtype));
     for (const struct step *step = plan->steps; step < plan->steps + plan->nsteps; step++) {
         *peer = (uint32_t)step->peer;
         switch (step->kind) {
@@ -84,16 +122,14 @@ enum wait_end plan_run(struct communicator *c, const struct plan *plan, const st
             break;
         case STEP_WAIT: {
             struct pair *pair = board_pair(c->board, c->size, *peer, c->rank);
-            enum wait_end end = notify_wait(&c->waiter, &pair->posted, ++c->awaited[*peer], *peer, HEED_ALL);
+            enum wait_end end = waiter_wait(&c->waiter, &pair->posted, ++c->awaited[*peer], *peer, HEED_ALL);
             if (end != WAIT_ARRIVED)
                 return end;
             break;
         }
         case STEP_COPY:
-            copy(c, &cut, step, item_nbytes);
-            break;
         case STEP_REDUCE:
-            reduce(c, &cut, step, call);
+            move(c, &cut, step, issue);
             break;
         }
     }

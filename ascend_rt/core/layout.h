@@ -119,6 +119,7 @@ struct descriptor {
     uint32_t fingerprint; /* of the chosen plan */
     uint64_t count;       /* elements */
 };
+enum { STAGED_IN = 1, STAGED_OUT = 2 };
 enum { LINE_REFUSED = 1, LINE_NOTE = 2 }; /* flags: the rank's own arguments are wrong; see its note */
 
 /* One rank's line of one round.  Writer: the rank, the fields first (plain stores), then `round` by post.
@@ -133,6 +134,7 @@ struct line {
         uint8_t payload[PAYLOAD_NBYTES];
         struct {
             uint64_t in, out, scratch; /* offsets into the segment */
+            uint32_t staged;           /* bits: these buffers hold one piece of the call's data at a time */
         } place;
     };
     uint8_t to_line[LINE_NBYTES - 64];

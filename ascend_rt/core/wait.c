@@ -38,77 +38,101 @@ void notify_post(const struct wait_host *host, struct notify *notify, uint32_t n
         host->wake(host->context, &notify->word);
 }
 
-static void report_wait(struct waiter *waiter, uint32_t peer, uint64_t since_ns)
-{
-    store_relaxed(&waiter->own->wait_call, waiter->call);
-    store_relaxed(&waiter->own->wait_collective, waiter->collective);
-    store_relaxed(&waiter->own->wait_since_ns, since_ns);
-    store_relaxed(&waiter->own->waits_for, waiter->members[peer] + 1);
-}
-
 /* One bounded sleep on a word that was found wanting as `word`. */
-static void sleep_once(struct waiter *waiter, struct notify *notify, uint32_t word, uint32_t number)
+static void sleep_once(const struct wait_host *host, struct patience *patience, struct notify *notify, uint32_t word,
+                       uint32_t number)
 {
     uint32_t asleep = word | NOTIFY_SLEEPERS;
     if (word != asleep && !swap_if_equal(&notify->word, &word, asleep))
         return; /* it has just changed: look again */
-    waiter->sleeps++;
-    bool by_time = waiter->host.sleep(waiter->host.context, &notify->word, asleep, waiter->sleep_ns);
+    patience->sleeps++;
+    bool by_time = host->sleep(host->context, &notify->word, asleep, patience->sleep_ns);
     uint32_t now = load_relaxed(&notify->word);
     if (by_time && reached(now, number) && !(now & NOTIFY_ROUSED))
-        waiter->late_sleeps++;
+        patience->late_sleeps++;
 }
 
-static enum wait_end look_around(const struct waiter *waiter, uint32_t peer, uint64_t waited_ns, enum heed heed)
+static enum wait_end wait_asleep(const struct wait_host *host, struct patience *patience, struct notify *notify,
+                                 uint32_t number, wait_look *look, void *context)
 {
-    if (heed & HEED_ABORT && load_acquire(waiter->abort))
-        return WAIT_ABORTED;
-    if (load_acquire(&waiter->ranks[waiter->members[peer]].state) >= RANK_LEFT)
-        return WAIT_PEER_GONE;
-    if (heed & HEED_TIME && waiter->timeout_ns && waited_ns >= waiter->timeout_ns)
-        return WAIT_TIMEOUT;
-    return WAIT_ARRIVED;
-}
-
-static enum wait_end wait_asleep(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer,
-                                 enum heed heed)
-{
-    struct wait_host *host = &waiter->host;
     uint64_t since = host->now_ns(host->context);
     uint64_t waited = 0;
-    report_wait(waiter, peer, since);
     for (;;) {
         uint32_t word = load_acquire(&notify->word);
         if (reached(word, number))
             return WAIT_ARRIVED;
-        enum wait_end end = look_around(waiter, peer, waited, heed);
+        enum wait_end end = look(context, since, waited);
         if (end != WAIT_ARRIVED)
             return notify_reached(notify, number) ? WAIT_ARRIVED : end;
-        sleep_once(waiter, notify, word, number);
+        sleep_once(host, patience, notify, word, number);
         waited = host->now_ns(host->context) - since;
         if (host->attend && !notify_reached(notify, number) && !host->attend(host->context, waited))
             return notify_reached(notify, number) ? WAIT_ARRIVED : WAIT_INTERRUPTED;
     }
 }
 
-enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed)
+enum wait_end notify_wait(const struct wait_host *host, struct patience *patience, struct notify *notify, uint32_t number,
+                          wait_look *look, void *context)
 {
-    for (uint32_t i = 0; i < waiter->spins; i++) {
+    for (uint32_t i = 0; i < patience->spins; i++) {
         if (notify_reached(notify, number))
             return WAIT_ARRIVED;
         spin_pause();
     }
     if (notify_reached(notify, number))
         return WAIT_ARRIVED;
-    if (waiter->host.blocks)
-        waiter->host.blocks(waiter->host.context);
-    for (uint32_t i = 0; i < waiter->yields; i++) {
-        waiter->host.yield(waiter->host.context);
+    for (uint32_t i = 0; i < patience->yields; i++) {
+        if (i == patience->brief_yields && host->blocks)
+            host->blocks(host->context);
+        host->yield(host->context);
         if (notify_reached(notify, number))
             return WAIT_ARRIVED;
     }
-    enum wait_end end = wait_asleep(waiter, notify, number, peer, heed);
-    store_relaxed(&waiter->own->waits_for, 0);
+    if (host->blocks)
+        host->blocks(host->context);
+    return wait_asleep(host, patience, notify, number, look, context);
+}
+
+/* ---- waiting for a rank ---- */
+
+struct rank_wait {
+    struct waiter *waiter;
+    uint32_t peer;
+    enum heed heed;
+    bool reported;
+};
+
+static void report_wait(struct rank_wait *wait, uint64_t since_ns)
+{
+    struct waiter *waiter = wait->waiter;
+    store_relaxed(&waiter->own->wait_call, waiter->call);
+    store_relaxed(&waiter->own->wait_collective, waiter->collective);
+    store_relaxed(&waiter->own->wait_since_ns, since_ns);
+    store_relaxed(&waiter->own->waits_for, waiter->members[wait->peer] + 1);
+    wait->reported = true;
+}
+
+static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t waited_ns)
+{
+    struct rank_wait *wait = context;
+    const struct waiter *waiter = wait->waiter;
+    if (!wait->reported)
+        report_wait(wait, since_ns);
+    if (wait->heed & HEED_ABORT && load_acquire(waiter->abort))
+        return WAIT_ABORTED;
+    if (load_acquire(&waiter->ranks[waiter->members[wait->peer]].state) >= RANK_LEFT)
+        return WAIT_PEER_GONE;
+    if (wait->heed & HEED_TIME && waiter->timeout_ns && waited_ns >= waiter->timeout_ns)
+        return WAIT_TIMEOUT;
+    return WAIT_ARRIVED;
+}
+
+enum wait_end waiter_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed)
+{
+    struct rank_wait wait = {waiter, peer, heed, false};
+    enum wait_end end = notify_wait(&waiter->host, &waiter->patience, notify, number, look_around, &wait);
+    if (wait.reported)
+        store_relaxed(&waiter->own->waits_for, 0);
     return end;
 }
 

@@ -11,6 +11,7 @@
 #define ASCEND_RT_WAIT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "layout.h"
@@ -22,39 +23,54 @@ struct wait_host {
     /* Sleeps while *word is `expected`, at most `nanoseconds`; true if it ended by time. */
     bool (*sleep)(void *context, _Atomic uint32_t *word, uint32_t expected, uint64_t nanoseconds);
     void (*wake)(void *context, _Atomic uint32_t *word);
-    /* The wait will be long: told once, before the first yield.  May be NULL. */
+    /* The wait is going to be long; told again and again.  May be NULL. */
     void (*blocks)(void *context);
     /* Between two sleeps, with the time waited so far; false leaves the wait (an interrupt).  May be NULL. */
     bool (*attend)(void *context, uint64_t waited_ns);
     /* Everybody has committed, no byte has been moved: where a test stops a rank.  May be NULL. */
     void (*committed)(void *context);
+    /* The line of the program that made the call which has just failed.  May be NULL. */
+    void (*where)(void *context, char *text, size_t nbytes);
 };
 
 extern const struct wait_host linux_host; /* futex, sched_yield, CLOCK_MONOTONIC */
 
-struct waiter {
-    struct wait_host host;
+struct patience {
     uint32_t spins, yields;
-    uint64_t sleep_ns;   /* longest sleep */
-    uint64_t timeout_ns; /* longest wait; 0: for ever */
-    _Atomic uint32_t *abort;
-    struct rank_line *ranks;     /* of the job */
-    const uint32_t *members;     /* ranks of the job by rank of the communicator */
-    struct rank_line *own;       /* where a report finds what this rank waits for */
-    uint32_t call, collective;   /* said in that report */
-    uint64_t sleeps;             /* statistics */
-    uint64_t late_sleeps;        /* ended by time although the word had changed and nobody was going to wake: must be 0 */
+    uint32_t brief_yields; /* so many yields do not count as blocking yet: where ranks share cores, most waits are over */
+    uint64_t sleep_ns;     /* longest sleep */
+    uint64_t sleeps;      /* statistics */
+    uint64_t late_sleeps; /* ended by time although the word had changed and nobody was going to wake: must be 0 */
 };
 
 enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_INTERRUPTED };
+/* What else may end a wait: WAIT_ARRIVED to go on.  Called before each sleep. */
+typedef enum wait_end wait_look(void *context, uint64_t since_ns, uint64_t waited_ns);
+
+void notify_post(const struct wait_host *host, struct notify *notify, uint32_t number);
+bool notify_reached(const struct notify *notify, uint32_t number);
+uint32_t notify_number(const struct notify *notify);
+/* Waits until `notify` has reached `number`. */
+enum wait_end notify_wait(const struct wait_host *host, struct patience *patience, struct notify *notify, uint32_t number,
+                          wait_look *look, void *context);
+
+/* ---- waiting for a rank ---- */
+
+struct waiter {
+    struct wait_host host;
+    struct patience patience;
+    uint64_t timeout_ns; /* longest wait; 0: for ever */
+    _Atomic uint32_t *abort;
+    struct rank_line *ranks;   /* of the job */
+    const uint32_t *members;   /* ranks of the job by rank of the communicator */
+    struct rank_line *own;     /* where a report finds what this rank waits for */
+    uint32_t call, collective; /* said in that report */
+};
 
 /* What ends a wait early, besides the end of the peer and an interrupt, which always do. */
 enum heed { HEED_NOTHING = 0, HEED_ABORT = 1, HEED_TIME = 2, HEED_ALL = 3 };
 
-void notify_post(const struct wait_host *host, struct notify *notify, uint32_t number);
 /* Waits until `notify`, which rank `peer` of the communicator writes, has reached `number`. */
-enum wait_end notify_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed);
-bool notify_reached(const struct notify *notify, uint32_t number);
-uint32_t notify_number(const struct notify *notify);
+enum wait_end waiter_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed);
 
 #endif

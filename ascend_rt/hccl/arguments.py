@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..acl.memory import Array
+from ..plan.choice import DTYPES
 from ..plan.collectives import Blocks, Collective, InPlace
 from .errors import HcclResult
-from .types import NUMBER_OF_DTYPE, OPS
+from .types import OPS, number_of_dtype
 
 
 class RefusedError(Exception):
@@ -73,9 +74,9 @@ def _array(name: str, x: Any) -> Array:
 
 
 def _dtype_number(x: Array) -> int:
-    number = NUMBER_OF_DTYPE.get(x.dtype)
-    if number is None or not x.dtype.isnative:
-        names = ", ".join(str(dtype) for dtype in NUMBER_OF_DTYPE)
+    number = number_of_dtype(x.dtype)
+    if number is None:
+        names = ", ".join(DTYPES)
         raise RefusedError(f"dtype {x.dtype}; expected one of {names}", HcclResult.HCCL_E_NOT_SUPPORT)
     return number
 

@@ -13,8 +13,11 @@ IN_LINE = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 IN_LINE_FINGERPRINT = zlib.crc32(b"in line")
 
 
-def add(communicator: _core.Communicator, call: Call, table: Table) -> None:
-    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes, as `table` has it."""
+def add(communicator: _core.Communicator, call: Call, table: Table, piece_nbytes: int) -> None:
+    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes, as `table` has it.
+
+    `piece_nbytes`, which decides the number of rounds where a rank stages, becomes part of what the ranks compare.
+    """
     spec, size = call.spec, communicator.size
     root = call.root if spec.rooted else -1
     kind = (spec.number, call.dtype, call.op)
@@ -24,4 +27,5 @@ def add(communicator: _core.Communicator, call: Call, table: Table) -> None:
     choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table)
     plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root)
     least = max(choice.lo_nbytes, _core.PAYLOAD_NBYTES + 1) if spec.name in IN_LINE else choice.lo_nbytes
-    communicator._add_choice(*kind, root, least, choice.hi_nbytes, fingerprint(plan), pack(plan))
+    compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
+    communicator._add_choice(*kind, root, least, choice.hi_nbytes, compared, pack(plan))

@@ -5,29 +5,31 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 """
 
 import sys
+import weakref
+from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..acl.memory import Array, DeviceMemory
+from ..acl.stream import Failure, Stream, spins_for
 from ..core import _core
-from ..diag import disagreement, failure
-from ..diag.call_site import call_site
+from ..diag import disagreement
+from ..diag import failure as failure_words
+from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
-from ..link.limits import usable_cpus
 from ..link.rendezvous import Membership
-from ..plan.choice import TABLE, Table
+from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import Settings
-from . import choices, staging
+from . import choices
 from .arguments import Call, RefusedError, check
 from .errors import HcclError, HcclResult
-from .types import DTYPES, NUMBER_OF_DTYPE, OP_NAMES
+from .types import NUMBER_OF_DTYPE, OP_NAMES
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
 KERNELS = {"auto": -1, "plain": _core.KERNEL_PLAIN, "avx2": _core.KERNEL_AVX2}
 NOTICE_AFTER_S = 1.0
-SPINS = 100
 
 CODES = {
     AbortKind.TIMEOUT: (HcclResult.HCCL_E_TIMEOUT, "EI0002"),
@@ -41,11 +43,15 @@ CODES = {
 class Communicator(_core.Communicator):
     """All ranks of a job, which call the same collectives in the same order.
 
-    Every method blocks until the call is done on this rank, and returns its result array. Arrays are NumPy arrays:
-    those of rt.empty, rt.zeros and rt.array lie in device memory and are used where they are; any other array, and any
-    that is not contiguous, is copied into device memory and back. Counts may be 0. A failure is an HcclError that all
-    ranks raise: after a disagreement or a wrong argument nothing has moved and the communicator works on; after a
-    death, a timeout or an interrupt it has ended.
+    Every method blocks until the call is done on this rank; given a stream it is queued there instead and returns at
+    once. Either way it returns its result array, which for a queued call is ready when the stream has been
+    synchronised. Queued calls of one communicator run in the order in which they were issued, on whatever streams.
+
+    Arrays are NumPy arrays: those of rt.empty, rt.zeros and rt.array lie in device memory and are used where they are;
+    any other array, and any that is not contiguous, goes through device memory in pieces, which is a matter of this
+    rank alone. Counts may be 0. A failure is an HcclError that all ranks raise (a queued call's out of synchronize):
+    after a disagreement or a wrong argument nothing has moved and the communicator works on; after a death, a timeout
+    or an interrupt it has ended.
 
     rank, size      of this communicator
     name            "world"
@@ -55,17 +61,20 @@ class Communicator(_core.Communicator):
     size: int
     name: str
     _table: Table
+    _piece_nbytes: int
 
     def __new__(cls, membership: Membership, memory: DeviceMemory, settings: Settings) -> "Communicator":
         self = super().__new__(
-            cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE
+            cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE, Stream
         )
+        self._piece_nbytes = max(settings.ascend_rt_piece_kib << 10, 64 * membership.size)
         self._tune(
-            _spins(settings.ascend_rt_spin, membership.size),
+            spins_for(settings.ascend_rt_spin, membership.size),
             settings.ascend_rt_yields,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
             KERNELS[settings.ascend_rt_kernels],
+            self._piece_nbytes,
         )
         return self
 
@@ -75,18 +84,21 @@ class Communicator(_core.Communicator):
         self._timeout = settings.hccl_exec_timeout
         self._noticed = False
         self._table = TABLE
+        _by_id[id(self)] = self
 
     def __repr__(self) -> str:
         return f"<Communicator {self.name!r}: rank {self.rank} of {self.size}>"
 
-    def all_gather(self, x: Array, out: Array | None = None, stream: None = None) -> Array:
+    def all_gather(self, x: Array, out: Array | None = None, stream: Stream | None = None) -> Array:
         """Every rank's x, one behind another in rank order, on every rank.
 
         x: any shape. out: (size, *x.shape), made in the kind of memory of x when not given; in place, x is out[rank].
         """
         return self._run(COLLECTIVES["all_gather"], x, out, "sum", 0, stream)
 
-    def reduce_scatter(self, x: Array, out: Array | None = None, op: str = "sum", stream: None = None) -> Array:
+    def reduce_scatter(
+        self, x: Array, out: Array | None = None, op: str = "sum", stream: Stream | None = None
+    ) -> Array:
         """Fold x over all ranks; each rank gets its own block of the result.
 
         x: (size * k, ...). out: (k, ...), made in the kind of memory of x when not given; in place, out is block `rank`
@@ -112,108 +124,128 @@ class Communicator(_core.Communicator):
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
         try:
-            if stream is not None:
-                raise RefusedError("streams are not there yet; expected stream=None", HcclResult.HCCL_E_NOT_SUPPORT)
+            if stream is not None and not isinstance(stream, Stream):
+                raise RefusedError(f"stream is a {type(stream).__name__}; expected an rt.Stream or None")
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
-            how = self._attempt(call)
-        except RefusedError as refused:
-            self._refuse_call(spec, str(refused))
-        except MemoryError as error:
-            self._refuse_call(spec, str(error))
-        if how != _core.CALL_DONE:
-            self._fail(how)
+            self._submit(call, stream)
+        except (RefusedError, MemoryError) as error:
+            self._refuse(spec.number, str(error), stream)
+            result: Array = x if out is None else out  # a queued refusal: synchronize tells
+            return result
         return call.out
 
-    def _attempt(self, call: Call) -> int:
-        """Runs a call. Whatever is missing for it is made first; until then nothing is said to anybody."""
-        if not (call.x.flags.c_contiguous and call.out.flags.c_contiguous):
-            return staging.run(self._attempt, call, self._memory)
-        while True:
-            how = self._call(call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out)
-            if how == _core.CALL_NO_CHOICE:
-                choices.add(self, call, self._table)
-            elif how == _core.CALL_NO_SCRATCH:
+    def _submit(self, call: Call, stream: Stream | None) -> None:
+        """Runs or queues a call. Whatever is missing for it is made first; until then nothing is said to anybody."""
+        arguments = (call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out, stream)
+        while (missing := self._call(*arguments)) is not None:
+            if missing == _core.CALL_NO_CHOICE:
+                choices.add(self, call, self._table, self._piece_nbytes)
+                self._learn_dtype(call.x.dtype, call.dtype)
+            elif missing == _core.CALL_NO_SCRATCH:
                 self._make_scratch(call)
-            elif how == _core.CALL_NOT_DEVICE_MEMORY:
-                return staging.run(self._attempt, call, self._memory)
+            elif missing == _core.CALL_NO_STAGING:
+                block = self._memory.allocate(2 * self._piece_nbytes)
+                self._set_staging(block, block.offset)
             else:
-                return how
+                raise RefusedError(f"count={call.count}; expected no more elements than the job has bytes of memory")
 
     def _make_result(self, shape: tuple[int, ...], dtype: "np.dtype[np.generic]", like: Array) -> Array:
         device = like.flags.c_contiguous and self._memory.holds(like)
         return self._memory.empty(shape, dtype) if device else np.empty(shape, dtype)
 
     def _make_scratch(self, call: Call) -> None:
-        nbytes = self._scratch_needed(call.spec.number, call.dtype, call.op, call.root, call.count)
+        # Doubled, since queued calls may still use what it replaces, which therefore is never freed.
+        nbytes = 2 * self._scratch_needed(call.spec.number, call.dtype, call.op, call.root, call.count)
         block = self._memory.allocate(nbytes)
         self._set_scratch(block, block.offset, nbytes)
 
     # ---- failures ----
 
-    def _refuse_call(self, spec: Collective, why: str) -> NoReturn:
-        self._fail(self._refuse(spec.number, why))
-
-    def _fail(self, how: int) -> NoReturn:
+    def _fail(self, told: tuple[Any, ...]) -> NoReturn:
         """Raises what all ranks raise."""
-        if how == _core.CALL_DIFFERS:
-            raise self._disagreement()
-        raise self._ending()
+        raise self._error(Failure(0, *told[1:]))
 
-    def _disagreement(self) -> HcclError:
-        lines = self._lines()
-        told = self._tell(0, call_site()) != _core.CALL_ABORTED
-        places = [line.note for line in self._lines()] if told else [""] * self.size
-        statements = [_statement(rank, line, places[rank]) for rank, line in enumerate(lines)]
-        refused = [said.rank for said in statements if said.refusal is not None]
-        text = disagreement.describe(statements, self.rank, self.name)
-        return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
-
-    def _ending(self) -> HcclError:
-        word = self._abort_word()
-        kind, culprit, _ = split_abort_word(word)
+    def _error(self, failure: Failure) -> HcclError:
+        call = f"{collective_name(failure.collective)} #{failure.number}"
+        if failure.how == _core.CALL_DIFFERS:
+            statements = [_statement(rank, *said) for rank, said in enumerate(failure.statements)]
+            refused = [said.rank for said in statements if said.refusal is not None]
+            text = disagreement.describe(statements, self.rank, self.name)
+            return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
+        kind, culprit, _ = split_abort_word(failure.abort)
         code, ei = CODES[kind]
-        doing = f'{self._latest_call()} of group "{self.name}"'
-        text = failure.describe(word, self._membership.segment, self.rank, doing, self._timeout or None)
+        doing = f'{call} of group "{self.name}" ({failure.where})'
+        text = failure_words.describe(failure.abort, self._membership.segment, self.rank, doing, self._timeout or None)
         return HcclError(code, text, [culprit], ei)
 
-    def _latest_call(self) -> str:
-        counters = self._statistics()
-        return f"{collective_name(counters['collective'])} #{counters['calls']}"
+    def _where(self) -> str:
+        return call_site()
 
-    def _attend(self, seconds: float, differs: int, quiescing: int) -> None:
-        """Between two sleeps of a long wait: fences a stopped peer, says that ranks disagree already."""
+    def _site(self) -> tuple[CodeType | None, int]:
+        return instruction()
+
+    def _fence_if_quiescing(self) -> None:
+        """A stopped peer that has committed could store into our memory when it goes on: the server must end it."""
+        *_, quiescing = self._now()
         waits_for = self._membership.segment.rank_line(self.rank).waits_for
         if quiescing and waits_for >= 0:
             self._membership.fence(waits_for)
-        elif differs and seconds > NOTICE_AFTER_S and not self._noticed:
+
+    def _attend(self, seconds: float) -> None:
+        """Between two sleeps of a long wait: fences a stopped peer, says that ranks disagree already."""
+        self._fence_if_quiescing()
+        collective, call, differs, quiescing = self._now()
+        if differs and not quiescing and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
+            waits_for = self._membership.segment.rank_line(self.rank).waits_for
             print(
-                f"rank {self.rank}: the ranks disagree on {self._latest_call()} already; waiting for the call of rank "
-                f"{waits_for} to tell the whole story",
+                f"rank {self.rank}: the ranks disagree on {collective_name(collective)} #{call} already; waiting for "
+                f"the call of rank {waits_for} to tell the whole story",
                 file=sys.stderr,
                 flush=True,
             )
 
 
-def _spins(setting: int | None, size: int) -> int:
-    """Pauses before the first yield. Where ranks share cores, the peer cannot arrive before its waiter yields: 8 bytes
-    at 8 ranks on 2 cores take 5 us without a pause and 13 to 18 us after 100 of them."""
-    return setting if setting is not None else SPINS if size <= usable_cpus() else 0
+_by_id: "weakref.WeakValueDictionary[int, Communicator]" = weakref.WeakValueDictionary()
 
 
-def _statement(rank: int, line: _core.Line, where: str) -> disagreement.Statement:
-    spec = SPECS.get(line.collective)
-    refused = bool(line.flags & _core.LINE_REFUSED)
+def explain(failure: Failure) -> Exception:
+    """The error of a call that failed on a stream."""
+    communicator = _by_id.get(failure.communicator)
+    if communicator is None:
+        text = f"a collective queued at {failure.where} failed, and its communicator is gone"
+        return HcclError(HcclResult.HCCL_E_REMOTE, text)
+    return communicator._error(failure)
+
+
+Stream.explain = staticmethod(explain)
+
+
+def _statement(
+    rank: int,
+    call: int,
+    collective: int,
+    dtype: int,
+    op: int,
+    flags: int,
+    root: int,
+    fingerprint: int,
+    count: int,
+    note: str,
+    where: str,
+) -> disagreement.Statement:
+    spec = SPECS.get(collective)
+    refused = bool(flags & _core.LINE_REFUSED)
     carries_data = spec is not None and spec.name != "barrier"
     return disagreement.Statement(
         rank=rank,
-        call=line.call,
-        collective=spec.name if spec else f"collective {line.collective}",
-        count=line.count,
-        dtype=str(DTYPES[line.dtype]) if carries_data and not refused else "",  # type: ignore[index]
-        op=OP_NAMES[line.op] if spec is not None and spec.reduces else None,
-        root=line.root if spec is not None and spec.rooted else None,
-        fingerprint=line.fingerprint,
-        refusal=line.note if refused else None,
+        call=call,
+        collective=spec.name if spec else f"collective {collective}",
+        count=count,
+        dtype=DTYPES[dtype] if carries_data and not refused else "",
+        op=OP_NAMES[op] if spec is not None and spec.reduces else None,
+        root=root if spec is not None and spec.rooted else None,
+        fingerprint=fingerprint,
+        refusal=note if refused else None,
         where=where,
     )

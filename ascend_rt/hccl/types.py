@@ -2,7 +2,6 @@
 
 from enum import IntEnum
 
-import ml_dtypes
 import numpy as np
 
 
@@ -33,21 +32,39 @@ class HcclReduceOp(IntEnum):
     HCCL_REDUCE_AVG = 4
 
 
-DTYPES: dict[HcclDataType, np.dtype[np.generic]] = {
-    HcclDataType.HCCL_DATA_TYPE_INT8: np.dtype(np.int8),
-    HcclDataType.HCCL_DATA_TYPE_INT16: np.dtype(np.int16),
-    HcclDataType.HCCL_DATA_TYPE_INT32: np.dtype(np.int32),
-    HcclDataType.HCCL_DATA_TYPE_FP16: np.dtype(np.float16),
-    HcclDataType.HCCL_DATA_TYPE_FP32: np.dtype(np.float32),
-    HcclDataType.HCCL_DATA_TYPE_INT64: np.dtype(np.int64),
-    HcclDataType.HCCL_DATA_TYPE_UINT64: np.dtype(np.uint64),
-    HcclDataType.HCCL_DATA_TYPE_UINT8: np.dtype(np.uint8),
-    HcclDataType.HCCL_DATA_TYPE_UINT16: np.dtype(np.uint16),
-    HcclDataType.HCCL_DATA_TYPE_UINT32: np.dtype(np.uint32),
-    HcclDataType.HCCL_DATA_TYPE_FP64: np.dtype(np.float64),
-    HcclDataType.HCCL_DATA_TYPE_BFP16: np.dtype(ml_dtypes.bfloat16),
+NUMBER_OF_DTYPE: dict[np.dtype[np.generic], int] = {
+    np.dtype(np.int8): HcclDataType.HCCL_DATA_TYPE_INT8,
+    np.dtype(np.int16): HcclDataType.HCCL_DATA_TYPE_INT16,
+    np.dtype(np.int32): HcclDataType.HCCL_DATA_TYPE_INT32,
+    np.dtype(np.float16): HcclDataType.HCCL_DATA_TYPE_FP16,
+    np.dtype(np.float32): HcclDataType.HCCL_DATA_TYPE_FP32,
+    np.dtype(np.int64): HcclDataType.HCCL_DATA_TYPE_INT64,
+    np.dtype(np.uint64): HcclDataType.HCCL_DATA_TYPE_UINT64,
+    np.dtype(np.uint8): HcclDataType.HCCL_DATA_TYPE_UINT8,
+    np.dtype(np.uint16): HcclDataType.HCCL_DATA_TYPE_UINT16,
+    np.dtype(np.uint32): HcclDataType.HCCL_DATA_TYPE_UINT32,
+    np.dtype(np.float64): HcclDataType.HCCL_DATA_TYPE_FP64,
 }
-NUMBER_OF_DTYPE: dict[np.dtype[np.generic], int] = {dtype: int(number) for number, dtype in DTYPES.items()}
+"""The types that NumPy has of itself. bfloat16 comes from ml_dtypes, whose import takes longer than that of NumPy."""
+
+
+def number_of_dtype(dtype: np.dtype[np.generic]) -> int | None:
+    """The HcclDataType of a NumPy dtype in native byte order; None if HCCL does not know it."""
+    number = NUMBER_OF_DTYPE.get(dtype)
+    if number is None and dtype.name == "bfloat16":
+        return HcclDataType.HCCL_DATA_TYPE_BFP16
+    return number if dtype.isnative else None
+
+
+def dtype_of_number(number: int) -> np.dtype[np.generic]:
+    """The NumPy dtype of an HcclDataType. KeyError if there is none."""
+    if number == HcclDataType.HCCL_DATA_TYPE_BFP16:
+        import ml_dtypes
+
+        bfloat16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return {known: dtype for dtype, known in NUMBER_OF_DTYPE.items()}[number]
+
 
 OPS: dict[str, HcclReduceOp] = {
     "sum": HcclReduceOp.HCCL_REDUCE_SUM,

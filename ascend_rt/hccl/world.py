@@ -2,12 +2,14 @@
 
 import atexit
 import os
+import sys
 from dataclasses import dataclass
 
 import numpy.typing as npt
 
 from .. import settings as settings_module
 from ..acl.memory import Array, DeviceMemory, Shape
+from ..acl.stream import Stream, shut_down
 from ..link.rendezvous import JoinError, Membership, join
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
@@ -33,9 +35,17 @@ def init() -> Communicator:
 
 
 def finalize() -> None:
-    """Leave the job. Waits for nobody; calling it again does nothing. Later collectives of this process raise."""
+    """Leave the job. Waits for nobody; calling it again does nothing. Later collectives of this process raise.
+
+    What is still queued on streams is dropped, and told: the job's exit code is then not 0.
+    """
     global _world
     if _world is not None:
+        dropped = shut_down()
+        if dropped:
+            calls = "1 queued call" if dropped == 1 else f"{dropped} queued calls"
+            print(f"rank {_world.membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
+            _world.membership.left_undone(dropped)
         _world.communicator.destroy()
         _world.membership.close()
         _world = None
@@ -66,7 +76,9 @@ def _get_world() -> World:
             raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
         device = membership.rank if settings.device_id is None else settings.device_id
         memory = DeviceMemory(membership.segment, device, membership.rank)
-        _world = World(membership, memory, Communicator(membership, memory, settings))
+        communicator = Communicator(membership, memory, settings)
+        Stream.attend = staticmethod(communicator._fence_if_quiescing)
+        _world = World(membership, memory, communicator)
         os.register_at_fork(after_in_child=_forget)
         atexit.register(finalize)
     return _world

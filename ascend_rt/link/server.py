@@ -46,6 +46,8 @@ class Rendezvous:
     on_joined: Joined
     on_fence: Callable[[int, int], None]
     """(rank, by): `by` must wait until `rank` stores no more."""
+    on_undone: Callable[[int, int], None]
+    """(rank, calls): `rank` leaves with so many queued calls not run."""
     address: str = field(default_factory=lambda: f"ascend_rt-{secrets.token_hex(16)}")
     let_down: dict[int, int] = field(default_factory=dict)
     """Ranks that were told in `join` that another will not come, and which."""
@@ -156,19 +158,28 @@ class Rendezvous:
             for each in self._seats:
                 _send(each.connection, b"ready")
 
-    def _heard(self, rank: int) -> None:
+    def hear_out(self, rank: int) -> None:
+        """`rank` has ended: what it had said before comes first."""
+        while self._heard(rank):
+            pass
+
+    def _heard(self, rank: int) -> bool:
+        """Serve the next packet of a rank; whether there was one."""
         connection = self._seats[rank].connection
-        assert connection is not None
-        packet = _packet(connection)
-        if packet is None:
-            return
+        packet = None if connection is None else _packet(connection)
+        if connection is None or packet is None:
+            return False
         word, _, argument = packet.partition(b" ")
-        if word == b"fence" and argument.isdigit() and int(argument) < len(self._seats):
-            self.on_fence(int(argument), rank)
-            return
-        # Its end, or not our language. Either way nothing more will come from it; its pidfd tells its fate.
-        self._seats[rank].connection = None
-        self._dismiss(connection)
+        number = int(argument) if argument.isdigit() and len(argument) < 10 else -1
+        if word == b"fence" and 0 <= number < len(self._seats):
+            self.on_fence(number, rank)
+        elif word == b"undone" and number >= 0:
+            self.on_undone(rank, number)
+        else:
+            # Its end, or not our language. Either way nothing more will come from it; its pidfd tells its fate.
+            self._seats[rank].connection = None
+            self._dismiss(connection)
+        return True
 
     def _tell_gone(self, rank: int, gone: int) -> None:
         self.let_down.setdefault(rank, gone)
@@ -187,7 +198,7 @@ class Rendezvous:
             self._selector.unregister(connection)
         connection.close()
 
-    def _register(self, connection: socket.socket, ready: Callable[[], None], *, modify: bool = False) -> None:
+    def _register(self, connection: socket.socket, ready: Callable[[], object], *, modify: bool = False) -> None:
         assert self._selector is not None
         change = self._selector.modify if modify else self._selector.register
         change(connection, selectors.EVENT_READ, ready)

@@ -3,11 +3,12 @@
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import ascend_rt as rt
-from ascend_rt.hccl.types import DTYPES
+from ascend_rt.hccl.types import HcclDataType, dtype_of_number
 from ascend_rt.plan.choice import TABLE, Row
 from ascend_rt.plan.collectives import COLLECTIVES, Blocks
 from ascend_rt.plan.registry import names
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.processes
 FOLDS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 KINDS = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
 BORDER = 5
+HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
 
 def contribution(rank: int, count: int, dtype: np.dtype[Any], seed: int) -> np.ndarray[Any, Any]:
@@ -55,7 +57,7 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int, algorithm: str, plai
     """`cases` random calls, the same on every rank; what went wrong, in words."""
     comm._table = (*(Row(kind, algorithm) for kind in KINDS if algorithm in names(kind)), *TABLE)
     common, wrong = np.random.default_rng(seed), []
-    dtypes = [np.dtype(dtype) for dtype in DTYPES.values()]
+    dtypes = [dtype_of_number(number) for number in HcclDataType]
     for case in range(cases):
         kind, dtype = KINDS[case % 4], dtypes[common.integers(len(dtypes))]
         op = str(common.choice([*FOLDS, "avg"])) if COLLECTIVES[kind].reduces else "sum"
@@ -102,7 +104,7 @@ def fold_halves(comm: rt.Communicator, dtype: str, big: float) -> list[float]:
     results = set()
     for count in (1, 17, 4096, 70_000):
         for holder in range(comm.size):
-            x = rt.zeros(count, np.dtype(DTYPES[3] if dtype == "float16" else DTYPES[11]))
+            x = rt.zeros(count, HALVES[dtype])
             x[...] = big if comm.rank == holder else 1
             results |= set(comm.all_reduce(x).astype(np.float64).tolist())
     return sorted(results)
@@ -145,7 +147,7 @@ def test_overflow_wrapping_and_averages(ranks: RankPool) -> None:
 
 def fold_nan(comm: rt.Communicator) -> list[bool]:
     found = []
-    for dtype in (np.dtype(np.float32), DTYPES[3], DTYPES[11]):
+    for dtype in (np.dtype(np.float32), *HALVES.values()):
         for count in (1, 15, 64):
             for holder in range(comm.size):
                 for op in ("max", "min"):

@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "read-only": (lambda comm: comm.all_reduce(read_only(8)), "out (or x, in place) is read-only"),
     "overlap": (overlapping, "x and out overlap; expected separate memory, or in place: OUT is IN"),
     "no room": (lambda comm: comm.all_gather(np.broadcast_to(np.int8(1), 1 << 41)), "Unable to allocate 4.00 TiB"),
-    "stream": (lambda comm: comm.all_reduce(rt.zeros(8), stream=1), "streams are not there yet"),
+    "stream": (lambda comm: comm.all_reduce(rt.zeros(8), stream=1), "stream is a int; expected an rt.Stream or None"),
 }
 
 

@@ -30,11 +30,18 @@ class Server:
         self.segment = Segment.create(SIZE, SIZE, 64 * MIB, MIB, MIB)
         self.joined: list[tuple[int, int]] = []
         self.fences: list[tuple[int, int]] = []
-        self.meeting = Rendezvous(self.segment, self._joined, lambda rank, by: self.fences.append((rank, by)))
+        self.undone: list[tuple[int, int]] = []
+        self.meeting = Rendezvous(self.segment, self._joined, self._fenced, self._undone)
         self.selector = selectors.DefaultSelector()
         for rank in range(SIZE):
             self.meeting.expect(rank, os.getpid(), forked=True)
         self.meeting.serve(self.selector)
+
+    def _fenced(self, rank: int, by: int) -> None:
+        self.fences.append((rank, by))
+
+    def _undone(self, rank: int, calls: int) -> None:
+        self.undone.append((rank, calls))
 
     def _joined(self, rank: int, pid: int, pidfd: int | None) -> None:
         self.joined.append((rank, pid))

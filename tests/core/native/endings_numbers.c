@@ -83,7 +83,7 @@ static void calls_that_are_not_made(struct stage *stage)
     calls[6].count = (UINT64_C(1) << 62) + STAGE_COUNT;
     calls[7].count = UINT64_MAX;
     for (int i = 0; i < 8; i++) {
-        enum call_end end = i < 2 ? CALL_NO_CHOICE : CALL_NOT_DEVICE_MEMORY;
+        enum call_end end = i < 2 ? CALL_NO_CHOICE : i < 5 ? CALL_NO_STAGING : CALL_TOO_LARGE;
         EXPECT_EQUAL(communicator_call(&actor->communicator, &calls[i]), end);
     }
     EXPECT_EQUAL(actor->communicator.call, 0);
@@ -96,7 +96,7 @@ static void *wait_for_a_token(void *argument)
 {
     struct actor *actor = argument;
     struct notify *token = &board_pair(actor->stage->board, 2, 0, 1)->posted;
-    EXPECT_EQUAL(notify_wait(&actor->communicator.waiter, token, 1, 0, HEED_ALL), WAIT_ARRIVED);
+    EXPECT_EQUAL(waiter_wait(&actor->communicator.waiter, token, 1, 0, HEED_ALL), WAIT_ARRIVED);
     return NULL;
 }
 
@@ -114,9 +114,9 @@ static void post_without_a_wake_is_counted(struct stage *stage)
     atomic_store(stage_token(stage, 0, 1), 1 << NOTIFY_SHIFT);
     stage_tick(stage, 1);
     EXPECT_EQUAL(pthread_join(stage->actors[1].thread, NULL), 0);
-    EXPECT_EQUAL(waiter->sleeps, 1);
-    EXPECT_EQUAL(waiter->late_sleeps, 1);
-    waiter->late_sleeps = 0;
+    EXPECT_EQUAL(waiter->patience.sleeps, 1);
+    EXPECT_EQUAL(waiter->patience.late_sleeps, 1);
+    waiter->patience.late_sleeps = 0;
 }
 
 /* The sleep has ended by time, but before the rank looks again, the word is posted and a wake is on its way. */
@@ -128,8 +128,8 @@ static void post_just_after_the_time_is_not_counted(struct stage *stage)
     notify_post(&stage->actors[0].communicator.waiter.host, &board_pair(stage->board, 2, 0, 1)->posted, 1);
     stage_let_go(stage, 1);
     EXPECT_EQUAL(pthread_join(stage->actors[1].thread, NULL), 0);
-    EXPECT_EQUAL(waiter->sleeps, 1);
-    EXPECT_EQUAL(waiter->late_sleeps, 0);
+    EXPECT_EQUAL(waiter->patience.sleeps, 1);
+    EXPECT_EQUAL(waiter->patience.late_sleeps, 0);
 }
 
 /* attend posts the word, and says no. */

@@ -36,6 +36,7 @@ struct runner {
     unsigned char *region[2];    /* of IN and OUT, with borders */
     unsigned char *image[2];     /* what they must hold */
     uint32_t calls, commits;     /* expected */
+    uint32_t failures;
 };
 
 /* ---- memory: two regions, each with borders, filled before and compared after every call ---- */
@@ -123,13 +124,6 @@ static void call_alike(struct runner *runner, uint64_t round, const struct drawn
         compare_result(runner, &at, round, drawn);
 }
 
-/* The line that `rank` wrote in the round just done. */
-static const struct line *line_of(struct runner *runner, uint32_t rank)
-{
-    struct communicator *c = &runner->communicator;
-    return board_line(c->board, c->size, (c->round - 1) % SLOTS, rank);
-}
-
 static const char *note_of(struct runner *runner, uint32_t rank)
 {
     struct communicator *c = &runner->communicator;
@@ -143,10 +137,11 @@ static void call_other_than_the_rest(struct runner *runner, uint64_t round, cons
     struct buffers at = place_buffers(runner, mine);
     fill(runner, &at, round, mine);
     EXPECT_EQUAL(make_call(runner, &at, mine), CALL_DIFFERS);
+    runner->failures++;
     compare(runner, mine);
     for (uint32_t rank = 0; rank < runner->test->size; rank++) {
         const struct drawn *wanted = rank == odd ? other : drawn;
-        const struct descriptor *said = &line_of(runner, rank)->said;
+        const struct descriptor *said = &runner->communicator.failure->statements[rank].said;
         struct drawn got = {.collective = said->collective, .dtype = said->dtype, .op = said->op, .root = said->root,
                             .fingerprint = said->fingerprint, .count = said->count};
         EXPECT(same_call(&got, wanted));
@@ -166,31 +161,33 @@ static void write_text(char *text, uint64_t round, uint32_t rank)
     text[end] = 0;
 }
 
-static void compare_note(struct runner *runner, uint64_t round, uint32_t rank)
+static void compare_note(const char *note, uint64_t round, uint32_t rank)
 {
     char text[2 * NOTE_NBYTES];
     write_text(text, round, rank);
     text[NOTE_NBYTES - 1] = 0;
-    EXPECT(line_of(runner, rank)->said.flags & LINE_NOTE);
-    EXPECT(!strcmp(note_of(runner, rank), text));
+    EXPECT(!strcmp(note, text));
 }
 
 static void refuse(struct runner *runner, uint64_t round, const struct drawn *drawn, uint32_t odd)
 {
+    runner->failures++;
     struct buffers at = place_buffers(runner, drawn);
     fill(runner, &at, round, drawn);
     if (runner->rank == odd) {
         char why[2 * NOTE_NBYTES];
         write_text(why, round, odd);
         runner->calls++;
-        EXPECT_EQUAL(communicator_refuse(&runner->communicator, drawn->collective, why), CALL_DIFFERS);
+        EXPECT_EQUAL(communicator_refuse(&runner->communicator, drawn->collective,
+                                         communicator_take_number(&runner->communicator), why), CALL_DIFFERS);
     } else {
         EXPECT_EQUAL(make_call(runner, &at, drawn), CALL_DIFFERS);
     }
     compare(runner, drawn);
+    const struct statement *statements = runner->communicator.failure->statements;
     for (uint32_t rank = 0; rank < runner->test->size; rank++)
-        EXPECT_EQUAL(line_of(runner, rank)->said.flags & LINE_REFUSED, rank == odd ? LINE_REFUSED : 0);
-    compare_note(runner, round, odd);
+        EXPECT_EQUAL(statements[rank].said.flags & LINE_REFUSED, rank == odd ? LINE_REFUSED : 0);
+    compare_note(statements[odd].note, round, odd);
 }
 
 static void tell(struct runner *runner, uint64_t round)
@@ -199,7 +196,7 @@ static void tell(struct runner *runner, uint64_t round)
     write_text(text, round, runner->rank);
     EXPECT_EQUAL(communicator_tell(&runner->communicator, text), CALL_DONE);
     for (uint32_t rank = 0; rank < runner->test->size; rank++)
-        compare_note(runner, round, rank);
+        compare_note(note_of(runner, rank), round, rank);
 }
 
 /* ---- a rank ---- */
@@ -279,8 +276,8 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
     EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
     struct communicator *c = &runner->communicator;
     EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
-    c->waiter.spins = c->waiter.yields = test->sleeps ? 0 : 20;
-    c->waiter.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
+    c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
+    c->waiter.patience.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
     uint64_t offset;
     for (int region = 0; region < 2; region++) {
         runner->region[region] = allocate(runner, REGION_NBYTES, &offset);
@@ -295,13 +292,13 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 static uint64_t close_rank(struct runner *runner, const struct runner *first)
 {
     struct communicator *c = &runner->communicator;
-    EXPECT_EQUAL(c->round, 1 + runner->test->rounds);
+    EXPECT_EQUAL(c->round, 1 + runner->test->rounds + runner->failures); /* each was told in a round of its own */
     EXPECT_EQUAL(c->call, runner->calls);
     EXPECT_EQUAL(c->phase, runner->commits);
     EXPECT_EQUAL(runner->calls, first->calls);
     EXPECT_EQUAL(runner->commits, first->commits);
-    EXPECT_EQUAL(c->waiter.late_sleeps, 0);
-    uint64_t sleeps = c->waiter.sleeps;
+    EXPECT_EQUAL(c->waiter.patience.late_sleeps, 0);
+    uint64_t sleeps = c->waiter.patience.sleeps;
     communicator_close(c);
     arena_close(&runner->arena);
     free(runner->image[0]);

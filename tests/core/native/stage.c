@@ -37,8 +37,8 @@ static void open_actor(struct stage *stage, uint32_t rank, const uint32_t *membe
     memcpy(actor->at_return, actor->in, STAGE_COUNT * sizeof(int32_t));
     EXPECT_EQUAL(communicator_open(c, &stage->segment, &actor->arena, members, stage->size, rank), 0);
     c->waiter.host = stage_host(actor);
-    c->waiter.spins = c->waiter.yields = 0;
-    c->waiter.sleep_ns = SLEEP_MS * UINT64_C(1000000);
+    c->waiter.patience.spins = c->waiter.patience.yields = 0;
+    c->waiter.patience.sleep_ns = SLEEP_MS * UINT64_C(1000000);
     c->waiter.timeout_ns = TIMEOUT_MS * UINT64_C(1000000);
     add_in_line(c, ALL_REDUCE, DTYPE_INT32, REDUCE_SUM);
     for (size_t i = 0; i < stage->plans->nplans; i++) {
@@ -77,7 +77,7 @@ void stage_close(struct stage *stage)
     for (uint32_t rank = 0; rank < stage->size; rank++) {
         struct actor *actor = &stage->actors[rank];
         expect_unchanged(actor);
-        EXPECT_EQUAL(actor->communicator.waiter.late_sleeps, 0);
+        EXPECT_EQUAL(actor->communicator.waiter.patience.late_sleeps, 0);
         communicator_close(&actor->communicator);
         arena_close(&actor->arena);
         free(actor->at_return);

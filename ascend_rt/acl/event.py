@@ -1,0 +1,35 @@
+"""Events: points in a stream, for other streams and for the program to wait for, and to measure time between."""
+
+from ..core import _core
+from .errors import ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, AclError
+
+
+class Event:
+    """A point in a stream. Stream.record sets it; recorded again, it means the new point; never recorded, it is
+    complete, as in CUDA."""
+
+    def __init__(self) -> None:
+        self._mark: _core.Mark | None = None
+
+    def query(self) -> bool:
+        """Whether all that was queued before it is done, or failed."""
+        return self._mark is None or self._mark.is_complete()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it completed behind a failure."""
+        return self._mark is not None and self._mark.failed
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Block until it is complete; timeout in seconds, AclError (ACL_ERROR_RT_EVENT_SYNC_TIMEOUT) when they are
+        over. What failed before it comes out of its stream."""
+        if self._mark is not None and not self._mark.finish(0.0 if timeout is None else max(timeout, 1e-9)):
+            raise AclError(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, f"the event did not complete within {timeout:g} s")
+
+    def elapsed_ms(self, end: "Event") -> float:
+        """Milliseconds from this event to `end`; both must have been recorded and be complete (ValueError)."""
+        if self._mark is None or end._mark is None:
+            raise ValueError("the time between two events is asked for, and one was never recorded")
+        if not (self.query() and end.query()):
+            raise ValueError("the time between two events is asked for, and one is not complete; synchronize it first")
+        return (end._mark.stamp_ns - self._mark.stamp_ns) * 1e-6

@@ -1,0 +1,95 @@
+/* What a call is given: arrays as buffers, dtypes and keywords, each looked at the cheap way first. */
+#include "binding.h"
+
+/* Contiguous memory if it is, else strides; NumPy lends either without a format, which bfloat16 would not have. */
+static bool get_buffer(PyObject *object, Py_buffer *buffer, int writable, struct view *strided,
+                       struct dimensions *dimensions, const struct view **view)
+{
+    *view = NULL;
+    if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE | writable) == 0)
+        return true;
+    PyErr_Clear();
+    if (PyObject_GetBuffer(object, buffer, PyBUF_STRIDES | writable) < 0)
+        return false;
+    int64_t shape[64], strides[64];
+    bool fits = buffer->ndim <= 64;
+    for (int i = 0; i < buffer->ndim && fits; i++) {
+        shape[i] = buffer->shape[i];
+        strides[i] = buffer->strides[i];
+    }
+    if (fits && view_strided(strided, dimensions, buffer->buf, (size_t)buffer->itemsize, buffer->ndim, shape, strides)) {
+        *view = strided;
+        return true;
+    }
+    PyErr_Format(PyExc_ValueError, "the array has more than %d dimensions that cannot be joined", MOST_DIMENSIONS);
+    PyBuffer_Release(buffer);
+    return false;
+}
+
+bool operands_get(struct operands *operands, PyObject *in, PyObject *out, struct call *call)
+{
+    operands->in_object = in;
+    operands->out_object = out;
+    if (!get_buffer(out, &operands->out, PyBUF_WRITABLE, &operands->strided_out, &operands->out_dimensions,
+                    &call->strided_out))
+        return false;
+    call->out = operands->out.buf;
+    if (in == out) {
+        call->in = call->out;
+        call->strided_in = call->strided_out;
+        return true;
+    }
+    if (!get_buffer(in, &operands->in, 0, &operands->strided_in, &operands->in_dimensions, &call->strided_in)) {
+        PyBuffer_Release(&operands->out);
+        return false;
+    }
+    call->in = operands->in.buf;
+    return true;
+}
+
+void operands_release(struct operands *operands)
+{
+    if (operands->in_object != operands->out_object)
+        PyBuffer_Release(&operands->in);
+    PyBuffer_Release(&operands->out);
+}
+
+/* Compares dtype objects by identity, so that equal but distinct ones are left to Python. */
+int dtype_of(struct communicator_object *self, PyObject *array)
+{
+    PyObject *dtype = PyObject_GetAttr(array, self->dtype_name);
+    if (!dtype) {
+        PyErr_Clear();
+        return -1;
+    }
+    int id = -1;
+    for (size_t i = 0; i < self->ndtypes && id < 0; i++)
+        if (self->dtype[i] == dtype)
+            id = self->dtype_id[i];
+    Py_DECREF(dtype);
+    return id;
+}
+
+/* Names are compared by identity first: literal keywords are interned. */
+bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected, Py_ssize_t least,
+                     Py_ssize_t nexpected, PyObject **values)
+{
+    Py_ssize_t nnames = names ? PyTuple_Size(names) : 0;
+    bool fine = nargs <= nexpected;
+    for (Py_ssize_t i = 0; i < nargs && fine; i++)
+        values[i] = args[i];
+    for (Py_ssize_t k = 0; k < nnames && fine; k++) {
+        PyObject *name = PyTuple_GetItem(names, k);
+        Py_ssize_t i = 0;
+        while (i < nexpected && name != expected[i] && PyUnicode_Compare(name, expected[i]))
+            i++;
+        fine = i < nexpected && !values[i];
+        if (fine)
+            values[i] = args[nargs + k];
+    }
+    for (Py_ssize_t i = 0; i < least; i++)
+        fine = fine && values[i];
+    if (!fine)
+        PyErr_SetString(PyExc_TypeError, "collectives take an array and the keywords that their docstrings name");
+    return fine;
+}

@@ -1,0 +1,125 @@
+/* Tasks of a stream as the issuing side sees them: the references they hold are taken and released here, under the GIL;
+ * the worker touches them only
+ * to say where a task was queued that has failed. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "binding.h"
+
+/* Looking for tasks that are done costs a cache line that the worker has just written: not at every append. */
+enum { DRAIN_AFTER = 64 };
+
+/* Where the program queues the task: code object and instruction.  Which line that is, is found out only if it fails:
+ * counting lines takes longer than all the rest. */
+static bool note_site(struct stream_object *self, struct task *task, PyObject *site)
+{
+    if (site)
+        return PyArg_ParseTuple(site, "Oi", (PyObject **)&task->keeps[KEPT - 1], &task->instruction) &&
+               Py_NewRef(task->keeps[KEPT - 1]);
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *instruction = frame ? PyObject_GetAttr((PyObject *)frame, self->lasti_name) : NULL;
+    if (instruction) {
+        task->instruction = (int)PyLong_AsLong(instruction);
+        task->keeps[KEPT - 1] = PyFrame_GetCode(frame);
+        Py_DECREF(instruction);
+    }
+    PyErr_Clear();
+    return true;
+}
+
+void task_says_where(void *context, char *text, size_t nbytes)
+{
+    const struct task *task = context;
+    PyObject *stream = (PyObject *)((char *)task->stream - offsetof(struct stream_object, stream));
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *code = task->keeps[KEPT - 1];
+    PyObject *where = code ? PyObject_CallMethod(stream, "_where", "Oi", code, task->instruction) : NULL;
+    const char *words = where ? PyUnicode_AsUTF8AndSize(where, NULL) : NULL;
+    snprintf(text, nbytes, "%s", words ? words : "unknown place");
+    Py_XDECREF(where);
+    PyErr_Clear();
+    PyGILState_Release(state);
+}
+
+static void release_owned(struct task *task)
+{
+    switch (task->kind) {
+    case TASK_RECORD:
+    case TASK_WAIT:
+        mark_release(task->mark);
+        break;
+    case TASK_CALL:
+    case TASK_REFUSAL:
+        if (task->call.issue.in.ndim)
+            free(task->call.issue.in.dimensions);
+        if (task->call.issue.out.ndim)
+            free(task->call.issue.out.dimensions);
+        free(task->call.why);
+        break;
+    default:
+        break;
+    }
+    task->kind = TASK_END; /* owns nothing any more */
+}
+
+static void release_kept(struct task *task)
+{
+    release_owned(task);
+    for (int i = 0; i < KEPT; i++) {
+        PyObject *kept = task->keeps[i];
+        task->keeps[i] = NULL;
+        Py_XDECREF(kept);
+    }
+}
+
+struct task *new_task(struct stream_object *self, enum task_kind kind, PyObject *site, PyObject *keep, PyObject *keep_too,
+                      PyObject *keep_also)
+{
+    struct task *task = malloc(sizeof *task);
+    if (!task) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    task->kind = kind;
+    task->keeps[0] = Py_XNewRef(keep);
+    task->keeps[1] = Py_XNewRef(keep_too);
+    task->keeps[2] = Py_XNewRef(keep_also);
+    task->keeps[KEPT - 1] = NULL;
+    task->instruction = 0;
+    if (note_site(self, task, site))
+        return task;
+    task->kind = TASK_END;
+    release_kept(task);
+    free(task);
+    return NULL;
+}
+
+/* Releases what done tasks keep.  The one done last stays in the list, but keeps nothing. */
+void drain_tasks(struct stream_object *self)
+{
+    struct task *task;
+    while ((task = stream_reap(&self->stream))) {
+        release_kept(task);
+        free(task);
+    }
+    release_kept(self->stream.oldest);
+    self->undrained = 0;
+}
+
+int append_task(struct stream_object *self, struct task *task)
+{
+    const char *wrong = self->closed ? "this stream was destroyed" : NULL;
+    if (!wrong && !stream_append(&self->stream, task))
+        wrong = "the thread of the stream cannot be started";
+    if (!wrong) {
+        if (++self->undrained >= DRAIN_AFTER)
+            drain_tasks(self);
+        return 0;
+    }
+    if (task->kind == TASK_CALL || task->kind == TASK_REFUSAL) /* its turn must pass all the same */
+        call_queue_pass(task->call.queue, task->call.ticket, &linux_host);
+    release_kept(task);
+    free(task);
+    PyErr_SetString(PyExc_RuntimeError, wrong);
+    return -1;
+}

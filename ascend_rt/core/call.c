@@ -1,0 +1,244 @@
+/* Running a call: meet on the board, move the data, leave; and what is kept of one that failed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "communicator.h"
+#include "order.h"
+
+/* ---- calls whose payload is in the line ---- */
+
+static void spread_payload(struct communicator *c, const struct issue *issue)
+{
+    unsigned char folded[PAYLOAD_NBYTES];
+    switch (issue->collective) {
+    case ALL_REDUCE:
+        for (uint32_t rank = 0; rank < c->size; rank++)
+            c->srcs[rank] = board_latest_line(c, rank)->payload;
+        find_reduce(issue->dtype, issue->op, c->kernels)((void *const[]){folded}, 1, c->srcs, (int)c->size, issue->count,
+                                                          c->size);
+        view_store(&issue->out, 0, issue->count, folded);
+        break;
+    case BROADCAST:
+        view_store(&issue->out, 0, issue->count, board_latest_line(c, issue->root)->payload);
+        break;
+    case ALL_GATHER:
+        for (uint32_t rank = 0; rank < c->size; rank++)
+            view_store(&issue->out, rank * issue->count, issue->count, board_latest_line(c, rank)->payload);
+        break;
+    default: /* a barrier carries nothing */
+        break;
+    }
+}
+
+static enum call_end run_in_line(struct communicator *c, const struct issue *issue, const struct descriptor *said)
+{
+    size_t nbytes = issue->count * dtype_nbytes(issue->dtype);
+    if (nbytes)
+        view_read(&issue->in, 0, issue->count, board_begin(c)->payload);
+    enum call_end end = board_round(c, said, false);
+    if (end == CALL_DONE && nbytes)
+        spread_payload(c, issue);
+    return end;
+}
+
+/* ---- calls that touch peers' memory ---- */
+
+static bool anybody_stages(const struct communicator *c)
+{
+    for (uint32_t rank = 0; rank < c->size; rank++)
+        if (board_latest_line(c, rank)->place.staged)
+            return true;
+    return false;
+}
+
+/* Elements of one block that fit a piece: whole cache lines, and the same number on every rank. */
+static uint64_t piece_count(const struct communicator *c, const struct issue *issue)
+{
+    const struct plan *plan = &issue->choice->plan;
+    uint64_t blocks = (uint64_t)(plan->blocks_in > plan->blocks_out ? plan->blocks_in : plan->blocks_out);
+    uint64_t count = c->piece_nbytes / blocks / 64 * 64 / dtype_nbytes(issue->dtype);
+    return count ? count : 1;
+}
+
+/* Copies a piece of every block between the program's buffer and the staging area. */
+static void stage_in(const struct communicator *c, const struct issue *issue, const struct piece *piece)
+{
+    const struct plan *plan = &issue->choice->plan;
+    if (!(issue->staged & STAGED_IN) || (issue->collective == BROADCAST && issue->root != c->rank))
+        return;
+    unsigned char *to = c->segment.base + issue->in_offset;
+    for (int32_t block = 0; block < plan->blocks_in; block++, to += piece->count * issue->in.item_nbytes)
+        view_read(&issue->in, (uint64_t)block * issue->count + piece->first, piece->count, to);
+}
+
+static void stage_out(const struct communicator *c, const struct issue *issue, const struct piece *piece)
+{
+    const struct plan *plan = &issue->choice->plan;
+    if (!(issue->staged & STAGED_OUT))
+        return;
+    const unsigned char *from = c->segment.base + issue->out_offset;
+    for (int32_t block = 0; block < plan->blocks_out; block++, from += piece->count * issue->out.item_nbytes)
+        view_store(&issue->out, (uint64_t)block * issue->count + piece->first, piece->count, from);
+}
+
+static enum call_end run_piece(struct communicator *c, const struct issue *issue, const struct piece *piece)
+{
+    uint32_t peer = c->rank;
+    enum wait_end how = WAIT_ABORTED;
+    if (plan_find_buffers(c, &issue->choice->plan, issue, piece))
+        how = plan_run(c, &issue->choice->plan, issue, piece, &peer);
+    else
+        board_overrun(c);
+    return board_leave(c, how, peer);
+}
+
+/* One round for the whole call; or, if a rank stages its buffers, one for each piece.  A rank that stages exposes its
+ * first piece before it knows about the others, which is right in both cases, since it knows of itself. */
+static enum call_end run_by_plan(struct communicator *c, const struct issue *issue, const struct descriptor *said)
+{
+    struct piece piece = {0, issue->count};
+    uint64_t most = piece_count(c, issue);
+    if (c->waiter.host.blocks)
+        c->waiter.host.blocks(c->waiter.host.context);
+    do {
+        if (issue->staged || piece.first > 0)
+            piece.count = most < issue->count - piece.first ? most : issue->count - piece.first;
+        stage_in(c, issue, &piece);
+        struct line *line = board_begin(c);
+        line->place.in = issue->in_offset;
+        line->place.out = issue->out_offset;
+        line->place.scratch = issue->scratch_offset;
+        line->place.staged = issue->staged;
+        enum call_end end = board_round(c, said, true);
+        if (end != CALL_DONE)
+            return end;
+        if (c->waiter.host.committed)
+            c->waiter.host.committed(c->waiter.host.context);
+        if (anybody_stages(c) && most < piece.count)
+            piece.count = most;
+        end = run_piece(c, issue, &piece);
+        if (end != CALL_DONE)
+            return end;
+        stage_out(c, issue, &piece);
+        piece.first += piece.count;
+    } while (piece.first < issue->count);
+    return CALL_DONE;
+}
+
+/* ---- failures ---- */
+
+struct failure *failure_hold(struct failure *failure)
+{
+    if (failure)
+        atomic_fetch_add_explicit(&failure->references, 1, memory_order_relaxed);
+    return failure;
+}
+
+void failure_release(struct failure *failure)
+{
+    if (failure && atomic_fetch_sub_explicit(&failure->references, 1, memory_order_acq_rel) == 1)
+        free(failure);
+}
+
+/* Takes down what every rank said; then all ranks, which have all failed alike, tell each other where. */
+static void take_statements(struct communicator *c, struct failure *failure)
+{
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        struct statement *statement = &failure->statements[rank];
+        statement->said = board_latest_line(c, rank)->said;
+        statement->note[0] = 0;
+        if (statement->said.flags & LINE_NOTE)
+            memcpy(statement->note, board_latest_note(c, rank)->text, NOTE_NBYTES);
+        statement->note[NOTE_NBYTES - 1] = 0;
+    }
+    bool told = communicator_tell(c, failure->where) != CALL_ABORTED;
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        char *where = failure->statements[rank].where;
+        where[0] = 0;
+        if (told)
+            memcpy(where, board_latest_note(c, rank)->text, WHERE_NBYTES);
+        where[WHERE_NBYTES - 1] = 0;
+    }
+}
+
+static enum call_end keep_failure(struct communicator *c, enum call_end how, uint8_t collective, uint32_t number)
+{
+    failure_release(c->failure);
+    uint32_t size = how == CALL_DIFFERS ? c->size : 0;
+    struct failure *failure = malloc(sizeof *failure + size * sizeof *failure->statements);
+    c->failure = failure;
+    if (!failure) {
+        if (how == CALL_DIFFERS)
+            communicator_tell(c, ""); /* the others do, and wait for this rank's line */
+        return how;
+    }
+    failure->references = 1;
+    failure->communicator = c;
+    failure->how = how;
+    failure->number = number;
+    failure->collective = collective;
+    failure->abort = load_acquire(&c->board->abort);
+    failure->size = size;
+    failure->where[0] = 0;
+    if (c->waiter.host.where)
+        c->waiter.host.where(c->waiter.host.context, failure->where, WHERE_NBYTES);
+    if (how == CALL_DIFFERS)
+        take_statements(c, failure);
+    return how;
+}
+
+/* ---- a call ---- */
+
+static enum call_end start(struct communicator *c, uint8_t collective, uint32_t number)
+{
+    c->waiter.call = number;
+    c->waiter.collective = collective;
+    return board_may_start(c);
+}
+
+enum call_end communicator_run(struct communicator *c, const struct issue *issue)
+{
+    enum call_end end = start(c, issue->collective, issue->number);
+    if (end == CALL_DONE) {
+        struct descriptor said = {.call = issue->number, .collective = issue->collective, .dtype = issue->dtype,
+                                  .op = issue->op, .root = issue->root, .fingerprint = issue->choice->fingerprint,
+                                  .count = issue->count};
+        end = issue->choice->in_line ? run_in_line(c, issue, &said) : run_by_plan(c, issue, &said);
+    }
+    return end == CALL_DONE ? end : keep_failure(c, end, issue->collective, issue->number);
+}
+
+enum call_end communicator_call(struct communicator *c, const struct call *call)
+{
+    struct issue issue;
+    enum call_end end = communicator_issue(c, call, &issue);
+    return end == CALL_DONE ? communicator_run(c, &issue) : end;
+}
+
+/* ---- rounds that carry only text ---- */
+
+static enum call_end round_with_note(struct communicator *c, struct descriptor *said, const char *text)
+{
+    struct note *note = board_note(c->board, c->size, c->round % SLOTS, c->rank);
+    size_t length = strlen(text);
+    length = length < NOTE_NBYTES ? length : NOTE_NBYTES - 1;
+    memcpy(note->text, text, length);
+    note->text[length] = 0;
+    return board_round(c, said, false);
+}
+
+enum call_end communicator_refuse(struct communicator *c, uint8_t collective, uint32_t number, const char *why)
+{
+    enum call_end end = start(c, collective, number);
+    struct descriptor said = {.call = number, .collective = collective, .flags = LINE_REFUSED | LINE_NOTE};
+    if (end == CALL_DONE)
+        end = round_with_note(c, &said, why);
+    return keep_failure(c, end, collective, number);
+}
+
+enum call_end communicator_tell(struct communicator *c, const char *text)
+{
+    struct descriptor said = {.collective = COLLECTIVE_TELL, .flags = LINE_NOTE};
+    enum call_end end = board_may_start(c);
+    return end == CALL_DONE ? round_with_note(c, &said, text) : end;
+}

@@ -1,0 +1,301 @@
+#define _GNU_SOURCE
+#include "stream.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "order.h"
+
+/* ---- marks ---- */
+
+struct mark *mark_new(void)
+{
+    struct mark *mark = calloc(1, sizeof *mark);
+    if (mark)
+        mark->references = 1;
+    return mark;
+}
+
+struct mark *mark_hold(struct mark *mark)
+{
+    if (mark)
+        atomic_fetch_add_explicit(&mark->references, 1, memory_order_relaxed);
+    return mark;
+}
+
+void mark_release(struct mark *mark)
+{
+    if (mark && atomic_fetch_sub_explicit(&mark->references, 1, memory_order_acq_rel) == 1) {
+        failure_release(mark->failure);
+        free(mark);
+    }
+}
+
+/* ---- the worker ---- */
+
+static void poison(struct stream *stream, struct failure *failure)
+{
+    pthread_mutex_lock(&stream->lock);
+    if (stream->poison)
+        failure_release(failure);
+    else
+        stream->poison = failure;
+    store_release(&stream->poisoned, true);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* A reference, or NULL. */
+static struct failure *poison_of(struct stream *stream)
+{
+    if (!load_acquire(&stream->poisoned))
+        return NULL;
+    pthread_mutex_lock(&stream->lock);
+    struct failure *failure = failure_hold(stream->poison);
+    pthread_mutex_unlock(&stream->lock);
+    return failure;
+}
+
+/* Nobody is left waiting for a call whose stream has failed for another reason. */
+static enum call_end refuse_after(struct communicator *c, const struct task *task, const struct failure *poisoned)
+{
+    char why[2 * WHERE_NBYTES];
+    snprintf(why, sizeof why, "its stream failed before, in what was queued at %s", poisoned->where);
+    return communicator_refuse(c, task->call.issue.collective, task->call.issue.number, why);
+}
+
+static struct failure *run_in_turn(struct stream *stream, struct task *task, const struct failure *poisoned)
+{
+    struct call_queue *queue = task->call.queue;
+    struct communicator *c = queue->communicator;
+    uint32_t number = task->call.issue.number;
+    struct failure *skips = call_queue_skips(queue, number);
+    if (skips)
+        return skips;
+    struct wait_host blocking = c->waiter.host;
+    c->waiter.host = stream->host;
+    c->waiter.host.context = task;
+    enum call_end end = CALL_DONE;
+    if (task->kind == TASK_REFUSAL)
+        end = communicator_refuse(c, task->call.issue.collective, number, task->call.why ? task->call.why : "");
+    else if (poisoned)
+        end = refuse_after(c, task, poisoned);
+    else
+        end = communicator_run(c, &task->call.issue);
+    c->waiter.host = blocking;
+    if (end == CALL_DIFFERS)
+        call_queue_disagree(queue, c->failure);
+    return end == CALL_DONE ? NULL : failure_hold(c->failure);
+}
+
+static struct failure *run_call(struct stream *stream, struct task *task, const struct failure *poisoned)
+{
+    struct call_queue *queue = task->call.queue;
+    struct wait_host host = stream->host;
+    host.attend = NULL; /* a turn is waited for even by who is cancelled: it has to be passed on */
+    call_queue_wait(queue, task->call.ticket, &host, &stream->patience);
+    struct failure *failure = NULL;
+    if (load_acquire(&stream->cancelled))
+        atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
+    else
+        failure = run_in_turn(stream, task, poisoned);
+    if (failure && load_acquire(&stream->cancelled))
+        atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
+    call_queue_pass(queue, task->call.ticket, &host);
+    return failure;
+}
+
+static enum wait_end look_at_the_clock(void *context, uint64_t since_ns, uint64_t waited_ns)
+{
+    const struct stream *stream = context;
+    (void)since_ns;
+    return stream->timeout_ns && waited_ns >= stream->timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
+}
+
+static bool worker_attends(void *context, uint64_t waited_ns)
+{
+    const struct task *task = context;
+    (void)waited_ns;
+    return !load_acquire(&task->stream->cancelled);
+}
+
+/* The failure of a task that is no call. */
+static struct failure *failure_of(struct task *task, enum call_end how, uint32_t number)
+{
+    struct failure *failure = calloc(1, sizeof *failure);
+    if (failure) {
+        failure->references = 1;
+        failure->how = how;
+        failure->number = number;
+        if (task->stream->host.where)
+            task->stream->host.where(task, failure->where, WHERE_NBYTES);
+    }
+    return failure;
+}
+
+static struct failure *wait_for_mark(struct stream *stream, struct task *task)
+{
+    struct wait_host host = stream->host;
+    host.context = task;
+    enum wait_end end = notify_wait(&host, &stream->patience, &task->mark->complete, 1, look_at_the_clock, stream);
+    if (end == WAIT_TIMEOUT)
+        return failure_of(task, EVENT_LATE, 0);
+    return end == WAIT_ARRIVED ? failure_hold(task->mark->failure) : NULL;
+}
+
+static void complete_mark(struct stream *stream, struct mark *mark, struct failure *poisoned)
+{
+    mark->failure = failure_hold(poisoned);
+    mark->stamp_ns = stream->host.now_ns(NULL);
+    notify_post(&stream->host, &mark->complete, 1);
+}
+
+/* A failure of this task, or NULL.  `poisoned` is what failed before it on a stream that stops then. */
+static struct failure *run_task(struct stream *stream, struct task *task, struct failure *poisoned)
+{
+    bool runs = !poisoned && !load_acquire(&stream->cancelled);
+    switch (task->kind) {
+    case TASK_CALL:
+    case TASK_REFUSAL:
+        return run_call(stream, task, poisoned);
+    case TASK_RECORD:
+        complete_mark(stream, task->mark, poisoned);
+        return NULL;
+    case TASK_WAIT:
+        return runs ? wait_for_mark(stream, task) : NULL;
+    case TASK_COPY:
+        if (runs)
+            memmove(task->memory.to, task->memory.from, task->memory.nbytes);
+        return NULL;
+    case TASK_FILL:
+        if (runs)
+            memset(task->memory.to, task->memory.value, task->memory.nbytes);
+        return NULL;
+    case TASK_FUNCTION: {
+        uint32_t wrong = runs ? task->function.run(task->function.context) : 0;
+        return wrong ? failure_of(task, FUNCTION_FAILED, wrong) : NULL;
+    }
+    case TASK_END:
+        break;
+    }
+    return NULL;
+}
+
+static enum wait_end look_at_nothing(void *context, uint64_t since_ns, uint64_t waited_ns)
+{
+    (void)context, (void)since_ns, (void)waited_ns;
+    return WAIT_ARRIVED;
+}
+
+static void *work(void *context)
+{
+    struct stream *stream = context;
+    struct task *latest = stream->oldest; /* done already */
+    struct wait_host host = stream->host;
+    host.attend = NULL;
+    for (uint32_t number = 1;; number++) {
+        notify_wait(&host, &stream->idle_patience, &stream->appended, number, look_at_nothing, NULL);
+        latest = latest->next;
+        if (latest->kind == TASK_END)
+            return NULL;
+        struct failure *before = poison_of(stream);
+        struct failure *failure = run_task(stream, latest, stream->goes_on_after_failure ? NULL : before);
+        failure_release(before);
+        if (failure)
+            poison(stream, failure);
+        notify_post(&host, &stream->done, number);
+    }
+}
+
+/* ---- the issuing side ---- */
+
+bool stream_open(struct stream *stream, struct task *first)
+{
+    *stream = (struct stream){.host = linux_host, .oldest = first, .newest = first, .end = {.kind = TASK_END}};
+    stream->host.attend = worker_attends;
+    stream->patience = (struct patience){.spins = 100, .yields = 200, .sleep_ns = 50000000};
+    stream->issuer_patience = stream->patience;
+    stream->idle_patience = (struct patience){.spins = 100, .yields = 20, .sleep_ns = 1000000000};
+    return pthread_mutex_init(&stream->lock, NULL) == 0;
+}
+
+static bool start_worker(struct stream *stream)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    stream->started = pthread_create(&stream->worker, NULL, work, stream) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return stream->started;
+}
+
+bool stream_append(struct stream *stream, struct task *task)
+{
+    if (!stream->started && !start_worker(stream))
+        return false;
+    task->next = NULL;
+    task->stream = stream;
+    stream->newest->next = task;
+    stream->newest = task;
+    notify_post(&stream->host, &stream->appended, notify_number(&stream->appended) + 1);
+    return true;
+}
+
+struct task *stream_reap(struct stream *stream)
+{
+    /* The task done last stays: the worker looks at its `next`. */
+    if (stream->oldest == stream->newest || !notify_reached(&stream->done, stream->reaped + 1))
+        return NULL;
+    struct task *task = stream->oldest;
+    stream->oldest = task->next;
+    stream->reaped++;
+    return task;
+}
+
+bool stream_is_idle(const struct stream *stream)
+{
+    return notify_reached(&stream->done, notify_number(&stream->appended));
+}
+
+static enum wait_end look_at_limit(void *context, uint64_t since_ns, uint64_t waited_ns)
+{
+    uint64_t limit_ns = *(const uint64_t *)context;
+    (void)since_ns;
+    return limit_ns && waited_ns >= limit_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
+}
+
+enum wait_end mark_wait(struct mark *mark, const struct wait_host *host, struct patience *patience, uint64_t timeout_ns)
+{
+    return notify_wait(host, patience, &mark->complete, 1, look_at_limit, &timeout_ns);
+}
+
+struct failure *stream_take_failure(struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    struct failure *failure = stream->poison;
+    stream->poison = NULL;
+    store_release(&stream->poisoned, false);
+    pthread_mutex_unlock(&stream->lock);
+    return failure;
+}
+
+void stream_cancel(struct stream *stream) { store_release(&stream->cancelled, true); }
+
+bool stream_join(struct stream *stream, uint64_t timeout_ns)
+{
+    if (!stream->started)
+        return true;
+    if (stream->newest != &stream->end)
+        stream_append(stream, &stream->end);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    uint64_t at = (uint64_t)until.tv_nsec + timeout_ns;
+    until.tv_sec += (time_t)(at / 1000000000u);
+    until.tv_nsec = (long)(at % 1000000000u);
+    if (pthread_timedjoin_np(stream->worker, NULL, &until) != 0)
+        return false;
+    stream->started = false;
+    return true;
+}
