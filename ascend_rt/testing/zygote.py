@@ -22,7 +22,7 @@ from ..core._core import die_with_parent
 from ..launcher.cli import ONE_THREAD, main
 
 # What test files import: found once here instead of once per rank.
-OFTEN_IMPORTED = ("numpy.random", "ascend_rt.hccl", "ascend_rt.hccl.world", "pytest", "hypothesis", "pickle")
+OFTEN_IMPORTED = ("numpy.random", "ml_dtypes", "ascend_rt.hccl.world", "pytest", "hypothesis")
 
 
 def serve() -> None:
