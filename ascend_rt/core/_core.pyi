@@ -154,7 +154,18 @@ class Communicator:
     ) -> int | None: ...
     def _refuse(self, collective: int, why: str, stream: Stream | None, /) -> None: ...
     def _add_choice(
-        self, collective: int, dtype: int, op: int, root: int, least: int, most: int, fingerprint: int, plan: Any, /
+        self,
+        collective: int,
+        dtype: int,
+        op: int,
+        root: int,
+        least: int,
+        most: int,
+        fingerprint: int,
+        plan: Any,
+        lent_in: bytes = ...,
+        lent_out: bytes = ...,
+        /,
     ) -> None: ...
     def _scratch_needed(self, collective: int, dtype: int, op: int, root: int, count: int, /) -> int: ...
     def _learn_dtype(self, dtype: np.dtype[Any], number: int, /) -> None: ...

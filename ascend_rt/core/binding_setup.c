@@ -5,7 +5,8 @@
 #include "binding.h"
 #include "order.h"
 
-/* _add_choice(collective, dtype, op, root, least_nbytes, most_nbytes, fingerprint, packed plan or None) */
+/* _add_choice(collective, dtype, op, root, least_nbytes, most_nbytes, fingerprint, packed plan or None,
+ * and the marks of what is lent of IN and OUT) */
 static PyObject *add_choice(PyObject *object, PyObject *args)
 {
     struct communicator_object *self = (struct communicator_object *)object;
@@ -13,8 +14,10 @@ static PyObject *add_choice(PyObject *object, PyObject *args)
     unsigned long long least, most;
     long long root;
     PyObject *packed;
-    if (!PyArg_ParseTuple(args, "bbbLKKIO:_add_choice", &choice.collective, &choice.dtype, &choice.op, &root, &least, &most,
-                          &choice.fingerprint, &packed))
+    const char *in = NULL, *out = NULL;
+    Py_ssize_t nin = 0, nout = 0;
+    if (!PyArg_ParseTuple(args, "bbbLKKIO|y#y#:_add_choice", &choice.collective, &choice.dtype, &choice.op, &root, &least,
+                          &most, &choice.fingerprint, &packed, &in, &nin, &out, &nout))
         return NULL;
     choice.root = root < 0 ? ROOT_ANY : (uint32_t)root;
     choice.least_nbytes = least;
@@ -27,6 +30,10 @@ static PyObject *add_choice(PyObject *object, PyObject *args)
             return NULL;
         wrong = plan_read(&choice.plan, view.buf, (size_t)view.len / sizeof(int32_t));
         PyBuffer_Release(&view);
+        if (!wrong && in && out)
+            wrong = plan_lend(&choice.plan, (const uint8_t *)in, (size_t)nin, (const uint8_t *)out, (size_t)nout);
+        if (wrong)
+            plan_free(&choice.plan);
     }
     if (!wrong && communicator_add_choice(&self->communicator, &choice)) {
         plan_free(&choice.plan);

@@ -60,25 +60,55 @@ static uint64_t piece_count(const struct communicator *c, const struct issue *is
     return count ? count : 1;
 }
 
-/* Copies a piece of every block between the program's buffer and the staging area. */
+/* Elements of a piece that have to be copied between the program's buffer and the staging area: all, or of a contiguous
+ * buffer the next chunk that is lent. */
+struct stretch {
+    uint64_t first, count;
+};
+
+static bool next_stretch(const struct plan *plan, enum buffer buffer, const struct view *view, const struct cut *cut,
+                         int32_t block, int32_t *chunk, struct stretch *stretch)
+{
+    if (view->ndim) {
+        *stretch = (struct stretch){0, cut->count};
+        return (*chunk)++ == 0;
+    }
+    while (*chunk < plan->chunks && !plan_is_lent(plan, buffer, (int64_t)block * plan->chunks + *chunk))
+        ++*chunk;
+    if (*chunk == plan->chunks)
+        return false;
+    uint64_t first = chunk_start(cut, (uint64_t)*chunk);
+    uint64_t end = ++*chunk == plan->chunks ? cut->count : chunk_start(cut, (uint64_t)*chunk);
+    *stretch = (struct stretch){first, end - first};
+    return true;
+}
+
 static void stage_in(const struct communicator *c, const struct issue *issue, const struct piece *piece)
 {
     const struct plan *plan = &issue->choice->plan;
-    if (!(issue->staged & STAGED_IN) || (issue->collective == BROADCAST && issue->root != c->rank))
-        return;
+    struct cut cut = cut_count(piece->count, (uint32_t)plan->chunks, issue->in.item_nbytes);
     unsigned char *to = c->segment.base + issue->in_offset;
+    struct stretch stretch;
+    if (!(issue->staged & STAGED_IN))
+        return;
     for (int32_t block = 0; block < plan->blocks_in; block++, to += piece->count * issue->in.item_nbytes)
-        view_read(&issue->in, (uint64_t)block * issue->count + piece->first, piece->count, to);
+        for (int32_t chunk = 0; next_stretch(plan, BUFFER_IN, &issue->in, &cut, block, &chunk, &stretch);)
+            view_read(&issue->in, (uint64_t)block * issue->count + piece->first + stretch.first, stretch.count,
+                      to + stretch.first * issue->in.item_nbytes);
 }
 
 static void stage_out(const struct communicator *c, const struct issue *issue, const struct piece *piece)
 {
     const struct plan *plan = &issue->choice->plan;
+    struct cut cut = cut_count(piece->count, (uint32_t)plan->chunks, issue->out.item_nbytes);
+    const unsigned char *from = c->segment.base + issue->out_offset;
+    struct stretch stretch;
     if (!(issue->staged & STAGED_OUT))
         return;
-    const unsigned char *from = c->segment.base + issue->out_offset;
     for (int32_t block = 0; block < plan->blocks_out; block++, from += piece->count * issue->out.item_nbytes)
-        view_store(&issue->out, (uint64_t)block * issue->count + piece->first, piece->count, from);
+        for (int32_t chunk = 0; next_stretch(plan, BUFFER_OUT, &issue->out, &cut, block, &chunk, &stretch);)
+            view_store(&issue->out, (uint64_t)block * issue->count + piece->first + stretch.first, stretch.count,
+                       from + stretch.first * issue->out.item_nbytes);
 }
 
 static enum call_end run_piece(struct communicator *c, const struct issue *issue, const struct piece *piece)

@@ -138,21 +138,28 @@ static bool is_in_device_memory(const struct communicator *c, const struct view 
     return view->ndim == 0 && arena_find(c->arena, view->base, nbytes, offset);
 }
 
-/* Which buffers have to be staged, and what the line will say of all. */
+/* A buffer outside of device memory must be staged for what others touch of it.  What only this rank touches is used
+ * where it is, unless it is strided: plans move contiguous memory. */
+static uint64_t place_buffer(struct issue *issue, const struct view *view, enum buffer buffer, uint64_t staging_offset)
+{
+    static const uint32_t bits[] = {STAGED_IN, STAGED_OUT};
+    issue->outside |= bits[buffer];
+    if (issue->choice->plan.lends[buffer] || view->ndim)
+        issue->staged |= bits[buffer];
+    return issue->staged & bits[buffer] ? staging_offset : 0;
+}
+
 static void place_buffers(const struct communicator *c, struct issue *issue)
 {
     const struct plan *plan = &issue->choice->plan;
     uint64_t nbytes = issue->count * dtype_nbytes(issue->dtype);
     issue->scratch_offset = c->scratch_offset;
-    issue->staged = 0;
-    if (!is_in_device_memory(c, &issue->in, (uint64_t)plan->blocks_in * nbytes, &issue->in_offset)) {
-        issue->staged |= STAGED_IN;
-        issue->in_offset = c->staging_offset;
-    }
-    if (!is_in_device_memory(c, &issue->out, (uint64_t)plan->blocks_out * nbytes, &issue->out_offset)) {
-        issue->staged |= STAGED_OUT;
-        issue->out_offset = c->staging_offset + (issue->same_place ? 0 : c->piece_nbytes);
-    }
+    issue->outside = issue->staged = 0;
+    if (!is_in_device_memory(c, &issue->in, (uint64_t)plan->blocks_in * nbytes, &issue->in_offset))
+        issue->in_offset = place_buffer(issue, &issue->in, BUFFER_IN, c->staging_offset);
+    if (!is_in_device_memory(c, &issue->out, (uint64_t)plan->blocks_out * nbytes, &issue->out_offset))
+        issue->out_offset = place_buffer(issue, &issue->out, BUFFER_OUT,
+                                         c->staging_offset + (issue->same_place ? 0 : c->piece_nbytes));
 }
 
 enum call_end communicator_issue(struct communicator *c, const struct call *call, struct issue *issue)

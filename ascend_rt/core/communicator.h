@@ -41,7 +41,8 @@ struct issue {
     uint32_t root;
     uint64_t count;
     struct view in, out;
-    uint32_t staged;     /* STAGED_IN, STAGED_OUT */
+    uint32_t outside;    /* bits as below: buffers that are not in device memory */
+    uint32_t staged;     /* STAGED_IN, STAGED_OUT: of those, the ones that others touch, or that are not contiguous */
     bool same_place;     /* IN is OUT */
     uint64_t in_offset, out_offset, scratch_offset; /* as the line will say them */
 };
@@ -108,6 +109,7 @@ struct communicator {
     uint32_t *posted, *awaited; /* tokens */
     unsigned char **base[BUFFERS];
     uint64_t *stride[BUFFERS];  /* from block to block, in elements */
+    unsigned char *private[2];  /* IN, OUT outside of device memory: where chunks that are not lent are used; or NULL */
     void **dsts;
     const void **srcs;
 };

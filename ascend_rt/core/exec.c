@@ -12,6 +12,11 @@ static uint64_t buffer_nbytes(const struct plan *plan, const struct cut *cut, en
     }
 }
 
+static unsigned char *private_base(const struct view *view, uint32_t outside, const struct piece *piece)
+{
+    return outside && !view->ndim ? view->base + piece->first * view->item_nbytes : NULL;
+}
+
 /* Where every rank's buffers are, from the lines of the round just done.  False if one lies outside of the segment. */
 bool plan_find_buffers(struct communicator *c, const struct plan *plan, const struct issue *issue, const struct piece *piece)
 {
@@ -19,6 +24,8 @@ bool plan_find_buffers(struct communicator *c, const struct plan *plan, const st
     size_t item_nbytes = dtype_nbytes(issue->dtype);
     struct cut whole = cut_count(issue->count, (uint32_t)plan->chunks, item_nbytes);
     struct cut part = cut_count(piece->count, (uint32_t)plan->chunks, item_nbytes);
+    c->private[BUFFER_IN] = private_base(&issue->in, issue->outside & STAGED_IN, piece);
+    c->private[BUFFER_OUT] = private_base(&issue->out, issue->outside & STAGED_OUT, piece);
     for (uint32_t rank = 0; rank < c->size; rank++) {
         const struct line *line = board_latest_line(c, rank);
         uint64_t offset[BUFFERS] = {line->place.in, line->place.out, line->place.scratch};
@@ -39,15 +46,28 @@ bool plan_find_buffers(struct communicator *c, const struct plan *plan, const st
  * block by block, since blocks need not lie one behind the other. */
 struct run {
     const struct communicator *communicator;
+    const struct plan *plan;
     const struct cut *cut;
+    uint64_t count; /* of the call: from block to block of a private buffer */
     size_t item_nbytes;
     uint32_t done, chunks; /* of the step */
 };
+
+/* A chunk of this rank's own memory that nobody else touches and that is not in device memory. */
+static bool is_private(const struct run *run, const struct place *place, uint64_t chunk)
+{
+    const struct communicator *c = run->communicator;
+    return (uint32_t)place->rank == c->rank && place->buffer != BUFFER_SCRATCH && c->private[place->buffer] &&
+           !plan_is_lent(run->plan, (enum buffer)place->buffer, (int64_t)chunk);
+}
 
 static void *address(const struct run *run, const struct place *place)
 {
     const struct communicator *c = run->communicator;
     uint64_t chunk = (uint64_t)place->chunk + run->done, chunks = run->cut->chunks;
+    if (is_private(run, place, chunk))
+        return c->private[place->buffer] +
+               (chunk / chunks * run->count + chunk_start(run->cut, chunk % chunks)) * run->item_nbytes;
     uint64_t start = place->buffer == BUFFER_SCRATCH
                          ? chunk * scratch_chunk_count(run->cut)
                          : chunk / chunks * c->stride[place->buffer][place->rank] + chunk_start(run->cut, chunk % chunks);
@@ -74,6 +94,8 @@ static uint64_t next_run(struct run *run, const struct step *step)
     uint32_t first = ((uint32_t)place->chunk + run->done) % run->cut->chunks;
     uint32_t to_block_end = run->cut->chunks - first, to_step_end = (uint32_t)step->n - run->done;
     run->chunks = to_block_end < to_step_end ? to_block_end : to_step_end;
+    if (run->communicator->private[BUFFER_IN] || run->communicator->private[BUFFER_OUT])
+        run->chunks = 1; /* the next chunk may lie elsewhere */
     uint64_t end = first + run->chunks == run->cut->chunks ? run->cut->count : chunk_start(run->cut, first + run->chunks);
     return end - chunk_start(run->cut, first);
 }
@@ -99,7 +121,7 @@ static void reduce(struct communicator *c, const struct run *run, const struct s
 
 static void move(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue)
 {
-    struct run run = {c, cut, dtype_nbytes(issue->dtype), 0, 0};
+    struct run run = {c, &issue->choice->plan, cut, issue->count, dtype_nbytes(issue->dtype), 0, 0};
     for (; run.done < (uint32_t)step->n; run.done += run.chunks) {
         uint64_t count = next_run(&run, step);
         if (count && step->kind == STEP_COPY)

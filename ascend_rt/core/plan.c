@@ -110,6 +110,7 @@ const char *plan_read(struct plan *plan, const int32_t *words, size_t nwords)
         .ranks = words[PLAN_RANKS], .rank = words[PLAN_RANK], .chunks = words[PLAN_CHUNKS],
         .blocks_in = words[PLAN_BLOCKS_IN], .blocks_out = words[PLAN_BLOCKS_OUT],
         .scratch_chunks = words[PLAN_SCRATCH], .touches = words[PLAN_TOUCHES], .nsteps = (size_t)words[PLAN_STEPS],
+        .lends = {1, 1},
     };
     if (plan->ranks < 1 || plan->rank < 0 || plan->rank >= plan->ranks || plan->chunks < 1 || plan->chunks > MOST_CHUNKS ||
         plan->blocks_in < 0 || plan->blocks_out < 0 || plan->scratch_chunks < 0 || plan->nsteps > nwords)
@@ -126,8 +127,32 @@ const char *plan_read(struct plan *plan, const int32_t *words, size_t nwords)
     return wrong;
 }
 
+const char *plan_lend(struct plan *plan, const uint8_t *in, size_t nin, const uint8_t *out, size_t nout)
+{
+    const uint8_t *marks[2] = {in, out};
+    const size_t lengths[2] = {nin, nout};
+    for (int buffer = BUFFER_IN; buffer <= BUFFER_OUT; buffer++) {
+        if ((int64_t)lengths[buffer] != chunks_in(plan, buffer))
+            return "the marks of what is lent do not fit the plan";
+        plan->lent[buffer] = malloc(lengths[buffer] + 1);
+        if (!plan->lent[buffer])
+            return "no memory for the plan";
+        memcpy(plan->lent[buffer], marks[buffer], lengths[buffer]);
+        plan->lends[buffer] = memchr(marks[buffer], 1, lengths[buffer]) != NULL;
+    }
+    return NULL;
+}
+
+int plan_is_lent(const struct plan *plan, enum buffer buffer, int64_t chunk)
+{
+    return !plan->lent[buffer] || plan->lent[buffer][chunk];
+}
+
 void plan_free(struct plan *plan)
 {
+    free(plan->lent[BUFFER_IN]);
+    free(plan->lent[BUFFER_OUT]);
+    plan->lent[BUFFER_IN] = plan->lent[BUFFER_OUT] = NULL;
     free(plan->words);
     free(plan->steps);
     plan->words = NULL;

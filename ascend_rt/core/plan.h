@@ -38,11 +38,17 @@ struct plan {
     size_t nsteps;
     struct step *steps;
     int32_t *words; /* a copy of the packed form */
+    /* By flat chunk of this rank's own IN and OUT: does another rank load or store it?  NULL: all are lent. */
+    uint8_t *lent[2];
+    int lends[2]; /* whether any chunk is */
 };
 
 /* NULL, or why `words` is not a plan (then nothing was allocated). */
 const char *plan_read(struct plan *plan, const int32_t *words, size_t nwords);
 void plan_free(struct plan *plan);
+/* Takes down what is lent; NULL, or why these are not the marks of this plan. */
+const char *plan_lend(struct plan *plan, const uint8_t *in, size_t nin, const uint8_t *out, size_t nout);
+int plan_is_lent(const struct plan *plan, enum buffer buffer, int64_t chunk);
 
 /* How a count is cut: chunks begin at multiples of 64 bytes so that two ranks never store to one cache line.
  * The same arithmetic as ascend_rt/plan/language.py; a test compares them. */

@@ -4,7 +4,7 @@ import zlib
 
 from ..core import _core
 from ..plan.choice import Table, choose
-from ..plan.packed import fingerprint, pack
+from ..plan.packed import fingerprint, lent, pack
 from ..plan.registry import build
 from .arguments import Call
 
@@ -28,4 +28,4 @@ def add(communicator: _core.Communicator, call: Call, table: Table, piece_nbytes
     plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root)
     least = max(choice.lo_nbytes, _core.PAYLOAD_NBYTES + 1) if spec.name in IN_LINE else choice.lo_nbytes
     compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
-    communicator._add_choice(*kind, root, least, choice.hi_nbytes, compared, pack(plan))
+    communicator._add_choice(*kind, root, least, choice.hi_nbytes, compared, pack(plan), *lent(plan))

@@ -16,7 +16,7 @@ from array import array
 from functools import lru_cache
 from itertools import chain
 
-from .language import VERSION, Copy, Plan, Post, Reduce, Ref, Wait
+from .language import VERSION, Buffer, Copy, Plan, Post, Reduce, Ref, Wait
 from .registry import build_all
 from .symbolic import completes, folds_once
 
@@ -49,6 +49,31 @@ def pack_with(plan: Plan, complete: frozenset[int]) -> "array[int]":
             case Reduce(dsts, srcs, n):
                 words += [REDUCE, n, int(number in complete), len(dsts), len(srcs), *_flat(dsts), *_flat(srcs)]
     return array("i", words)
+
+
+def lent(plan: Plan) -> tuple[bytes, bytes]:
+    """Which chunks of its own IN and OUT a rank lends: one byte per flat chunk, 1 if another rank loads or stores it.
+
+    What is not lent needs not lie where others can reach it.
+    """
+    spec, size = plan.spec, plan.size
+    marks = (
+        bytearray(spec.blocks_in.number(size) * plan.chunks),
+        bytearray(spec.blocks_out.number(size) * plan.chunks),
+    )
+    plans = build_all(plan.collective, plan.algorithm, size, plan.root, **dict(plan.options))
+    for step in chain.from_iterable(other.body for other in plans if other.rank != plan.rank):
+        match step:
+            case Copy(dst, src, n):
+                refs: tuple[Ref, ...] = (dst, src)
+            case Reduce(dsts, srcs, n):
+                refs = (*dsts, *srcs)
+            case _:
+                continue
+        for rank, buffer, chunk in refs:
+            if rank == plan.rank and buffer in (Buffer.IN, Buffer.OUT):
+                marks[buffer][chunk : chunk + n] = b"\1" * n
+    return bytes(marks[0]), bytes(marks[1])
 
 
 def fingerprint(plan: Plan) -> int:
