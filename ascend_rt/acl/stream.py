@@ -139,6 +139,12 @@ def shut_down() -> int:
     return sum(stream.calls_not_run for stream in streams)
 
 
+def abandon_streams() -> None:
+    """In a fork of this process: its copies of the streams have no workers, and nothing to wait for."""
+    for stream in list(Stream._live):
+        stream.abandon()
+
+
 # Exceptions that functions on streams raised, until synchronize raises them: the worker carries a number.
 _raised: dict[int, BaseException] = {}
 _numbers = itertools.count(1)

@@ -195,6 +195,16 @@ static PyObject *stream_drop(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+/* abandon(): in a fork, which has the stream but not its worker. */
+static PyObject *stream_abandon(PyObject *object, PyObject *none)
+{
+    (void)none;
+    struct stream_object *self = (struct stream_object *)object;
+    self->stream.started = false;
+    self->closed = true;
+    Py_RETURN_NONE;
+}
+
 /* close(seconds) -> True once the worker has ended, when all that was appended is done */
 static PyObject *stream_close(PyObject *object, PyObject *argument)
 {
@@ -256,6 +266,7 @@ static PyMethodDef stream_methods[] = {
     {"take_failure", stream_failure, METH_NOARGS, "What has failed, once; the stream is clean again."},
     {"is_idle", stream_idle, METH_NOARGS, "Whether all that was queued is done."},
     {"cancel", stream_drop, METH_NOARGS, "Drop what has not run."},
+    {"abandon", stream_abandon, METH_NOARGS, "In a fork, which has the stream but not its worker."},
     {"close", stream_close, METH_O, "End the worker, waiting at most so many seconds."},
     {NULL, NULL, 0, NULL},
 };

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .. import settings as settings_module
 from ..acl.memory import Array, DeviceMemory, Shape
-from ..acl.stream import Stream, shut_down
+from ..acl.stream import Stream, abandon_streams, shut_down
 from ..link.rendezvous import JoinError, Membership, join
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
@@ -85,6 +85,9 @@ def _get_world() -> World:
 
 
 def _forget() -> None:
-    """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise."""
+    """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise, and its exit tells nobody."""
+    global _world
     if _world is not None:
         _world.communicator.destroy()
+        abandon_streams()
+        _world = None

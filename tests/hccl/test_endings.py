@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -196,6 +197,24 @@ def fork_a_rank(comm: rt.Communicator) -> tuple[int, list[float]]:
 
 def test_a_fork_of_a_rank_is_no_rank(ranks: RankPool) -> None:
     assert ranks.run(2, fork_a_rank) == [(42, [0, 2, 4])] * 2
+
+
+def fork_with_queued_work(comm: rt.Communicator) -> tuple[int, list[float]]:
+    stream = rt.Stream()
+    x = rt.array(np.arange(100.0))
+    comm.all_reduce(x, stream=stream)
+    pid = os.fork()
+    if pid == 0:
+        with pytest.raises(RuntimeError, match="destroyed"):
+            comm.all_reduce(x, stream=stream)
+        sys.exit(9)  # through the exit handlers, none of which may wait for a worker that is not here
+    _, status = os.waitpid(pid, 0)
+    stream.synchronize()
+    return os.waitstatus_to_exitcode(status), x[:3].tolist()
+
+
+def test_a_fork_with_streams_ends_by_itself(ranks: RankPool) -> None:
+    assert ranks.run(2, fork_with_queued_work) == [(9, [0, 2, 4])] * 2
 
 
 def finalize_and_go_on(comm: rt.Communicator) -> tuple[list[float], bool]:
