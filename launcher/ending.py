@@ -2,6 +2,8 @@
 
 Cause and consequence are kept apart.  A rank that only noticed that another had died, left or given up (the abort word
 it failed of names that rank; or the rendezvous told it) is a consequence, and so is one that hccl-run ended itself.
+
+A rank that gave up waiting is the first failure, whose exit code counts, but the cause is the rank that did not come.
 """
 
 import signal
@@ -32,6 +34,8 @@ class RankEnd:
     """the rank that the rendezvous told it had ended"""
     ended_by_us: str = ""
     """why hccl-run ended it; empty if it ended by itself"""
+    held: str = ""
+    """"stopped" or "held by a debugger" if its process was when the first rank failed, or when another gave it up"""
 
     @property
     def failed(self) -> bool:
@@ -60,6 +64,16 @@ def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
     by_themselves = [end for end in failed if not end.ended_by_us]
     candidates = own + left or by_themselves or failed
     return min(candidates, key=lambda end: end.at_ns, default=None)
+
+
+def awaited_in_vain(ends: Sequence[RankEnd]) -> RankEnd | None:
+    """The rank that the first failure waited for until it gave up; None if it failed of something else."""
+    first = first_failure(ends)
+    if first is None:
+        return None
+    kind, culprit, raiser = split_abort_word(first.failure)
+    gave_up = kind == AbortKind.TIMEOUT and raiser == first.rank
+    return next((end for end in ends if gave_up and end.rank == culprit), None)
 
 
 def exit_code(cause: int) -> int:

@@ -172,6 +172,7 @@ class Job:
             failure=line.failure,
             let_down_by=self._rendezvous.let_down.get(rank.number),
             ended_by_us=rank.ended_by_us,
+            held=rank.held,
         )
         if cause:
             self._rank_failed(rank)
@@ -181,6 +182,9 @@ class Job:
         if "failure" not in self._told:
             self._told.add("failure")
             self._doing = self._what_ranks_do()
+            for rank in self._ranks:
+                if rank.end is None:
+                    rank.held = rank.held or summary.how_held(self._segment.rank_line(rank.number).pid)
             self._escalation.first_failure(time.monotonic(), self._options.grace)
 
     def _joined(self, number: int, _pid: int, pidfd: int | None) -> None:
@@ -202,6 +206,7 @@ class Job:
         who = f"rank {number} (process {pid})"
         if state == "stopped" and f"fence {number}" not in self._told:
             self._told.add(f"fence {number}")
+            rank.held = state
             rank.ended_by_us = f"SIGKILL, because it was stopped and rank {by} had to be sure that it writes no more"
             self._note(f"{who} is stopped, and rank {by} must be sure that it writes no more: it is ended")
             rank.signal(signal.SIGKILL)

@@ -41,6 +41,8 @@ class Rank:
     """exit code, or minus the signal's number, of the process that was started, once it is gone"""
     ended_by_us: str = ""
     """why the launcher signals it, if it does"""
+    held: str = ""
+    """how its process was held when that mattered: stopped, or by a debugger"""
     undone: int = 0
     """queued calls with which it left"""
     end: RankEnd | None = None

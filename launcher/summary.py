@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..diag.vocabulary import collective_name
 from ..link.process import process_state
-from .ending import RankEnd, first_failure
+from .ending import RankEnd, awaited_in_vain, first_failure
 
 if TYPE_CHECKING:
     from ..core._core import RankLine
@@ -27,7 +27,8 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
     if first is None:
         return []
     others = [end for end in ends if end.failed and end is not first]
-    followed = [end for end in others if not end.ended_by_us and end.noticed is not None]
+    cause = awaited_in_vain(ends)
+    followed = [end for end in others if end is not cause and not end.ended_by_us and end.noticed is not None]
     report = list(doing)
     for why in sorted({end.ended_by_us for end in others} - {""}):
         report.append(f"{ranks_text(end.rank for end in others if end.ended_by_us == why)} ended by hccl-run: {why}")
@@ -36,13 +37,15 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
         # They all say the same of it, each of its own call: one voice is enough.
         said = next((f": {end.words}" for end in followed if end.words), "")
         report.append(f"{ranks_text(end.rank for end in followed)} failed because of it{said}")
-    after = first.at_ns / 1e9 - started
+    after = f"after {first.at_ns / 1e9 - started:.2f} s: {how_it_ended(first)}"
+    if cause is not None:
+        absence = f"was {cause.held}" if cause.held else "did not come"
+        report.append(f"rank {cause.rank} (process {cause.pid}) {absence}; rank {first.rank} gave it up {after}")
+        return report
     hint = ""
     if first.cause == -signal.SIGKILL and not first.ended_by_us and oom_kills:
         hint = "; the kernel has killed processes meanwhile because memory ran out"
-    report.append(
-        f"rank {first.rank} (process {first.pid}) failed first, after {after:.2f} s: {how_it_ended(first)}{hint}"
-    )
+    report.append(f"rank {first.rank} (process {first.pid}) failed first, {after}{hint}")
     return report
 
 
@@ -54,7 +57,8 @@ def interruption_report(ends: Sequence[RankEnd]) -> list[str]:
 def how_it_ended(end: RankEnd) -> str:
     """The end of one rank, in words."""
     if end.cause < 0:
-        return f"killed by {signal_name(-end.cause)}"
+        before = f"was {end.held}, then " if end.held and end.ended_by_us else ""
+        return f"{before}killed by {signal_name(-end.cause)}"
     if end.cause == 0:
         return "left with exit code 0 while others waited for it"
     return end.words or f"exit code {end.cause}"
@@ -73,6 +77,12 @@ def what_ranks_do(lines: dict[int, RankLine]) -> list[str]:
         if what:
             doing.setdefault(what, []).append(rank)
     return [f"{ranks_text(ranks)}: {what}" for what, ranks in doing.items()]
+
+
+def how_held(pid: int) -> str:
+    """"stopped", "held by a debugger", or nothing for a process that may run."""
+    state = process_state(pid)
+    return state if state in ("stopped", "held by a debugger") else ""
 
 
 def signal_name(number: int) -> str:
@@ -105,14 +115,14 @@ def oom_kills() -> int:
 
 
 def _what_keeps_it(line: RankLine, now_ns: int, awaited: bool) -> str:
-    state = process_state(line.pid)
-    if state in ("stopped", "held by a debugger"):
-        return f"process {line.pid} is {state}"
+    held = how_held(line.pid)
+    if held:
+        return f"process {line.pid} is {held}"
     if line.waits_for >= 0:
         collective = collective_name(line.wait_collective)
         seconds = (now_ns - line.wait_since_ns) / 1e9
         return f"waiting for rank {line.waits_for} in {collective} #{line.wait_call}, for {seconds:.1f} s"
-    return f"process {line.pid} is {state}, and in no collective" if awaited else ""
+    return f"process {line.pid} is {process_state(line.pid)}, and in no collective" if awaited else ""
 
 
 def _folded(ends: Sequence[RankEnd], verb: str) -> list[str]:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ascend_rt.launcher.ending import RankEnd
+from ascend_rt.launcher.ending import RankEnd, job_exit_code
 from ascend_rt.launcher.summary import failure_report, how_it_ended, interruption_report, ranks_text, what_ranks_do
 
 from ascend_rt.core._core import Segment
@@ -36,6 +36,28 @@ def test_root_cause_last_and_once_consequences_folded() -> None:
         "ranks 0-2, 4, 6 failed because of it: HcclError: gone",
         "rank 5 (process 105) failed first, after 1.25 s: killed by SIGKILL",
     ]
+
+
+@pytest.mark.parametrize(
+    ("late", "text"),
+    [
+        ({"cause": -9, "ended_by_us": "SIGKILL, stopped", "held": "stopped"}, "was stopped"),
+        ({"cause": -15, "ended_by_us": "SIGTERM, not ended"}, "did not come"),
+        ({"cause": 1, "failure": AbortKind.TIMEOUT << 24 | 2 << 12 | 1}, "did not come"),
+        ({"cause": 0}, "did not come"),
+    ],
+)
+def test_the_rank_that_was_waited_for_in_vain_is_the_cause(late: dict[str, Any], text: str) -> None:
+    """Rank 0 gave rank 1 up, rank 2 was told: the exit code is that of rank 0, the fault that of rank 1."""
+    gave_up = AbortKind.TIMEOUT << 24 | 2 << 12 | 1
+    ends = [RankEnd(0, 100, 3, 9_000_000_000, "no answer", gave_up), RankEnd(2, 102, 4, 8_000_000_000, "", gave_up)]
+    ends.append(RankEnd(rank=1, pid=101, at_ns=9_500_000_000, **late))
+    report = failure_report(ends, [], started=7.0, oom_kills=0)
+    assert report[-2:] == [
+        "rank 2 failed because of it",
+        f"rank 1 (process 101) {text}; rank 0 gave it up after 2.00 s: no answer",
+    ]
+    assert job_exit_code(ends) == 3
 
 
 def test_out_of_memory_is_suspected_only_after_sigkill() -> None:

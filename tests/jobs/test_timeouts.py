@@ -1,0 +1,48 @@
+"""HCCL_EXEC_TIMEOUT: the exit code is that of the rank that gave up, the cause that is named is who did not come."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.processes
+
+SOURCE = """
+import os, signal, sys, time
+import numpy as np
+import ascend_rt as rt
+comm = rt.init()
+x = rt.array(np.arange(1 << 16, dtype=np.float32) + comm.rank)
+comm.all_reduce(x)
+if comm.rank == 1:
+    {absence}
+try:
+    comm.all_reduce(x)
+except rt.HcclError as error:
+    sys.exit(7 + comm.rank)
+"""
+ABSENCES = {
+    "stopped before the call": ("os.kill(os.getpid(), signal.SIGSTOP)", "was stopped"),
+    "stopped inside the call": ("comm._stop_when_committed()", "was stopped"),
+    "elsewhere": ("time.sleep(600)", "did not come"),
+    "too late": ("time.sleep(2)", "did not come"),
+}
+
+
+@pytest.mark.parametrize("how", ABSENCES)
+def test_the_rank_that_did_not_come_is_named(
+    hccl_run: Callable[..., Any], script: Callable[..., Path], how: str
+) -> None:
+    absence, words = ABSENCES[how]
+    grace = "5" if how == "too late" else "0.2"
+    path = script(SOURCE.format(absence=absence))
+    outcome = hccl_run("--grace", grace, path, n=2, env={"HCCL_EXEC_TIMEOUT": "1"})
+    assert outcome.code == 7, outcome
+    last = outcome.err.splitlines()[-1]
+    story = (
+        rf"hccl-run: rank 1 \(process \d+\) {words}; rank 0 gave it up after \d\.\d+ s: exit code 7; "
+        "the job's exit code is 7"
+    )
+    assert re.fullmatch(story, last), outcome.err
