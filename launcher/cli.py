@@ -22,7 +22,9 @@ from .program import Program
 
 # A variable that the interpreter, the loader or a BLAS reads when it starts: a fork of this process would not heed it.
 READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLIS_|NUMEXPR_")
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# How many threads a BLAS takes: its own variable before the general one.
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 USAGE_ERROR, CANNOT_START, NOT_FOUND = 2, 1, 127
 
 
@@ -48,13 +50,12 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
     from .job import Job
     from .start import JobOptions, StartError
 
-    threads = environ["OMP_NUM_THREADS"]
     options = JobOptions(
         ranks=given.n,
         program=program,
         environ=environ if forked else {"PYTHONUNBUFFERED": "1", **environ},
         forked=forked,
-        threads=int(threads) if threads.isdecimal() else 1,
+        threads=blas_threads(environ),
         grace=given.grace,
         timeout=given.timeout,
         hbm=given.hbm,
@@ -96,6 +97,13 @@ def _environment(outer: Mapping[str, str], extra: Mapping[str, str], size: int) 
     except settings.SettingError as error:
         _refuse(str(error))
     return environ
+
+
+def blas_threads(environ: Mapping[str, str]) -> int:
+    """The threads that a BLAS loaded in `environ` would take; 1 where no variable says a number."""
+    # A list, as in OMP_NUM_THREADS=4,2, is for nested regions; ours is the outermost.
+    given = (environ.get(name, "").split(",")[0].strip() for name in BLAS_THREADS)
+    return next((int(text) for text in given if text.isdecimal() and int(text) > 0), 1)
 
 
 def _warm_up(outer: Mapping[str, str]) -> bool:
