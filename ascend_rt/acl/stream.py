@@ -10,6 +10,7 @@ failed, and a stream that waits for one of those is poisoned by the same failure
 """
 
 import itertools
+import sys
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -62,7 +63,16 @@ class Stream(_core.Stream):
             goes_on_after_failure,
         )
         cls._live.add(self)
+        _release_dropped()
         return self
+
+    def __del__(self) -> None:
+        # What is queued runs all the same: other ranks wait for its calls.
+        if not self.closed and not self.is_idle():
+            Stream._live.add(self)
+            _dropped.add(self)
+        else:
+            self._tell_what_nobody_can_synchronize()
 
     def record(self, event: Event | None = None) -> Event:
         """An event (a new one by default) that completes when all that is queued so far is done."""
@@ -96,10 +106,18 @@ class Stream(_core.Stream):
         """Whether all that was queued is done."""
         return self.is_idle()
 
+    def _tell_what_nobody_can_synchronize(self) -> None:
+        told = self.take_failure()
+        if told is not None:
+            error = self._error(Failure(*told))
+            print(f"a stream was dropped, and not synchronized, in which this failed: {error}", file=sys.stderr)
+
     def _error(self, failure: Failure) -> BaseException:
         if failure.how == _core.FUNCTION_FAILED:
-            error = _raised.pop(failure.number, RuntimeError("a function on the stream raised"))
-            error.add_note(f"raised in a function that was queued at {failure.where}")
+            error = _raised.get(failure.number) or RuntimeError("a function on a stream raised, long ago")
+            note = f"raised in a function that was queued at {failure.where}"
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
             return error
         if failure.how == _core.EVENT_LATE:
             return AclError(
@@ -136,6 +154,7 @@ def shut_down() -> int:
     for stream in streams:
         while not stream.close(JOIN_SECONDS):
             Stream.attend()
+    _release_dropped()
     return sum(stream.calls_not_run for stream in streams)
 
 
@@ -145,7 +164,19 @@ def abandon_streams() -> None:
         stream.abandon()
 
 
-# Exceptions that functions on streams raised, until synchronize raises them: the worker carries a number.
+# Streams that nobody refers to any more, and that have work to do.
+_dropped: set[Stream] = set()
+
+
+def _release_dropped() -> None:
+    for stream in [stream for stream in _dropped if stream.is_idle()]:
+        _dropped.discard(stream)
+        stream._tell_what_nobody_can_synchronize()
+
+
+# Exceptions that functions on streams raised: the worker carries a number. Every stream that events have poisoned
+# raises the same one, so it is kept until many others have come.
+KEPT_EXCEPTIONS = 64
 _raised: dict[int, BaseException] = {}
 _numbers = itertools.count(1)
 
@@ -156,5 +187,6 @@ def _number_of_error(function: Callable[[], object]) -> int:
     except BaseException as error:
         number = next(_numbers)
         _raised[number] = error
+        _raised.pop(number - KEPT_EXCEPTIONS, None)
         return number
     return 0

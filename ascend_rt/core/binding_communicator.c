@@ -133,7 +133,7 @@ static int queue_call(struct communicator_object *self, const struct issue *issu
 
 static bool is_stream(const struct communicator_object *self, PyObject *stream)
 {
-    return PyObject_TypeCheck(stream, self->stream_type);
+    return PyObject_TypeCheck(stream, self->stream_type) && !((struct stream_object *)stream)->closed;
 }
 
 static PyObject *raise_failure(struct communicator_object *self, struct failure *failure)
@@ -147,10 +147,13 @@ static PyObject *raise_failure(struct communicator_object *self, struct failure 
     return none;
 }
 
-/* Runs or queues an issued call: `out`, or NULL with an exception set. */
+/* Runs or queues an issued call: `out`, or NULL with an exception set.  The call has its number: where it cannot be
+ * queued, everybody is told. */
 static PyObject *submit(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
                         PyObject *stream, PyObject *in, PyObject *out)
 {
+    if (stream && !stream_start(&((struct stream_object *)stream)->stream))
+        stream = NULL, why = why ? why : "the thread of its stream cannot be started";
     if (stream)
         return queue_call(self, issue, why, site, stream, in, out) < 0 ? NULL : Py_NewRef(out);
     struct failure *failure;
@@ -200,7 +203,7 @@ static PyObject *attempt(struct communicator_object *self, struct call *call, Py
     return result;
 }
 
-/* stream=None, or one of ours: then it is set. */
+/* stream=None, or one of ours that was not destroyed: then it is set. */
 static bool takes_stream(const struct communicator_object *self, PyObject *given, PyObject **stream)
 {
     *stream = given && given != Py_None ? given : NULL;

@@ -222,6 +222,12 @@ static PyObject *stream_close(PyObject *object, PyObject *argument)
     return PyBool_FromLong(ended);
 }
 
+static PyObject *get_closed(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(((struct stream_object *)object)->closed);
+}
+
 static PyObject *get_calls_not_run(PyObject *object, void *closure)
 {
     (void)closure;
@@ -272,6 +278,7 @@ static PyMethodDef stream_methods[] = {
 };
 
 static PyGetSetDef stream_properties[] = {
+    {"closed", get_closed, NULL, "whether it was destroyed: nothing can be queued any more", NULL},
     {"calls_not_run", get_calls_not_run, NULL, "collectives that were dropped", NULL},
     {"late_sleeps", get_late_sleeps, NULL, "sleeps that ended by time although the word had changed: must be 0", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -116,8 +116,6 @@ int append_task(struct stream_object *self, struct task *task)
             drain_tasks(self);
         return 0;
     }
-    if (task->kind == TASK_CALL || task->kind == TASK_REFUSAL) /* its turn must pass all the same */
-        call_queue_pass(task->call.queue, task->call.ticket, &linux_host);
     release_kept(task);
     free(task);
     PyErr_SetString(PyExc_RuntimeError, wrong);

@@ -221,8 +221,10 @@ bool stream_open(struct stream *stream, struct task *first)
     return pthread_mutex_init(&stream->lock, NULL) == 0;
 }
 
-static bool start_worker(struct stream *stream)
+bool stream_start(struct stream *stream)
 {
+    if (stream->started)
+        return true;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -233,7 +235,7 @@ static bool start_worker(struct stream *stream)
 
 bool stream_append(struct stream *stream, struct task *task)
 {
-    if (!stream->started && !start_worker(stream))
+    if (!stream_start(stream))
         return false;
     task->next = NULL;
     task->stream = stream;

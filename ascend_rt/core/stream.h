@@ -86,6 +86,8 @@ struct stream {
 };
 
 bool stream_open(struct stream *stream, struct task *first);
+/* Starts the worker if there is none yet; false if that cannot be. */
+bool stream_start(struct stream *stream);
 /* Takes the task over.  False if the worker cannot be started. */
 bool stream_append(struct stream *stream, struct task *task);
 /* Tasks that are done, one at a time, for the issuing side to release what they keep; NULL when there are no more. */

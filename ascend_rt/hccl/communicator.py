@@ -126,6 +126,8 @@ class Communicator(_core.Communicator):
         try:
             if stream is not None and not isinstance(stream, Stream):
                 raise RefusedError(f"stream is a {type(stream).__name__}; expected an rt.Stream or None")
+            if stream is not None and stream.closed:
+                raise RefusedError("its stream was destroyed")
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
             self._submit(call, stream)
         except (RefusedError, MemoryError) as error:
