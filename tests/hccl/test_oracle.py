@@ -1,0 +1,210 @@
+"""Random calls, everything about them random, against a NumPy oracle that knows nothing of plans.
+
+World size, dtype, op, count, algorithm, root, blocking or queued on one to three streams: the same on all ranks.
+Memory of x and of out (device or plain; contiguous, strided, reversed or transposed), in place or not, the streams a
+rank takes for its calls and the events between them: each rank for itself.
+
+    python -m pytest tests/hccl/test_oracle.py --oracle-cases 1000
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_rt as rt
+from ascend_rt.hccl.types import HcclDataType, dtype_of_number
+from ascend_rt.plan.choice import TABLE, Row
+from ascend_rt.plan.registry import names
+from ascend_rt.testing import RankPool
+
+pytestmark = pytest.mark.processes
+
+Array = np.ndarray[Any, Any]
+
+SIZES = range(1, 9)
+PIECES_KIB = (1, 1024)
+DEFAULT_CASES = 208
+MOST_COUNT = 70_000
+KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
+OPS = ("sum", "prod", "max", "min", "avg")
+LAYOUTS = ("contiguous", "contiguous", "strided", "reversed", "transposed")
+BORDER = 77
+
+
+def fold(parts: list[Array], op: str) -> Array:
+    """The values are so small that every order of folding gives the same bits."""
+    if op != "avg":
+        ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[op]
+        result = parts[0].copy()
+        for part in parts[1:]:
+            result = ufunc(result, part)
+        return result
+    mean: Array = np.sum([part.astype(np.float64) for part in parts], axis=0) / len(parts)
+    return (np.trunc(mean) if parts[0].dtype.kind in "iu" else mean).astype(parts[0].dtype)
+
+
+def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int) -> Array:
+    match kind:
+        case "all_reduce":
+            return fold(inputs, op)
+        case "broadcast":
+            return inputs[root]
+        case "all_gather":
+            return np.concatenate(inputs)
+        case _:
+            return np.split(fold(inputs, op), len(inputs))[rank]
+
+
+@dataclass
+class Buffer:
+    """An array of `length` elements somewhere in a base, whose other elements are BORDER."""
+
+    base: Array
+    array: Array
+    layout: str
+
+    @classmethod
+    def make(cls, own: np.random.Generator, length: int, dtype: Any, layout: str | None = None) -> "Buffer":
+        layout = str(own.choice(LAYOUTS)) if layout is None else layout
+        offset = int(own.integers(5))
+        base = (rt.empty if own.integers(2) else np.empty)(3 * length + 16, dtype)
+        base[...] = BORDER
+        if layout == "strided":
+            array = base[offset : offset + 3 * length : 3][:length]
+        elif layout == "reversed":
+            array = base[offset : offset + length][::-1]
+        elif layout == "transposed" and length % 2 == 0:
+            array = base[offset : offset + length].reshape(length // 2, 2).T
+        else:
+            array = base[offset : offset + length]
+        return cls(base, array, layout)
+
+    def put(self, values: Array) -> "Buffer":
+        self.array[...] = values.reshape(self.array.shape)
+        return self
+
+    def holds(self, values: Array) -> bool:
+        """Whether it holds `values`, in the order of its elements, and its borders are as they were."""
+        right = np.array_equal(self.array.reshape(-1), values)
+        self.array[...] = BORDER
+        return right and bool((self.base == BORDER).all())
+
+
+@dataclass
+class Case:
+    """One call: what all ranks know of it, and this rank's part."""
+
+    kind: str
+    op: str
+    count: int
+    root: int
+    inputs: list[Array]
+    x: Buffer
+    out: Buffer | None
+    result: Array | None = None
+
+    def wrong(self, rank: int) -> str:
+        want = oracle(self.kind, rank, self.inputs, self.op, self.root)
+        assert self.result is not None
+        right = np.array_equal(self.result.reshape(-1), want)
+        right = (self.out is None or self.out.holds(want)) and right
+        right = self.x.holds(self._left_in_x(rank, want)) and right
+        dtype, where = want.dtype, f"{self.x.layout} -> {self.out.layout if self.out else 'None'}"
+        return "" if right else f"rank {rank}: {self.kind} {dtype} {self.op} count={self.count} {self.root=} {where}"
+
+    def _left_in_x(self, rank: int, want: Array) -> Array:
+        if self.out is None and self.kind in ("all_reduce", "broadcast"):
+            return want
+        if isinstance(self.out, InPlace):
+            blocks = np.split(self.inputs[rank], len(self.inputs))
+            return np.concatenate([*blocks[:rank], want, *blocks[rank + 1 :]])
+        return self.inputs[rank]
+
+
+def draw(comm: rt.Communicator, common: np.random.Generator, own: np.random.Generator) -> Case:
+    kind, op = str(common.choice(KINDS)), str(common.choice(OPS))
+    numbers = list(HcclDataType)
+    dtype = dtype_of_number(numbers[common.integers(len(numbers))])
+    few: list[Any] = [0, 1, 2, 3, 7, 33, 64, comm.size, common.integers(300), common.integers(300)]
+    many = [common.integers(MOST_COUNT + 1)] if common.integers(3) == 0 else few
+    count, root = int(many[common.integers(len(many))]), int(common.integers(comm.size))
+    length = count * comm.size if kind == "reduce_scatter" else count
+    values = [common.integers(-2, 3, length) for _ in range(comm.size)]
+    inputs = [(np.abs(v) if dtype.kind == "u" else v).astype(dtype) for v in values]
+    out_length = {"all_gather": count * comm.size, "reduce_scatter": count}.get(kind, length)
+    has_out = kind != "broadcast" and bool(own.integers(2))
+    if has_out and own.integers(3) == 0:
+        x, out = in_place(comm, own, kind, length, out_length, dtype)
+    else:
+        x, out = Buffer.make(own, length, dtype), Buffer.make(own, out_length, dtype) if has_out else None
+    if kind == "reduce_scatter" and comm.size > 1:  # its first dimension is counted in ranks
+        x = Buffer.make(own, length, dtype, "contiguous") if x.array.ndim > 1 else x
+    x.put(inputs[comm.rank])
+    return Case(kind, op, count, root, inputs, x, out)
+
+
+def in_place(
+    comm: rt.Communicator, own: np.random.Generator, kind: str, length: int, out_length: int, dtype: Any
+) -> tuple[Buffer, Buffer | None]:
+    """x is a part of out or out of x; an all_reduce has it with out=None anyway."""
+    larger = Buffer.make(own, max(length, out_length), dtype, "contiguous")
+    count = min(length, out_length)
+    if kind == "all_reduce":
+        return larger, None
+    part = larger.array[comm.rank * count : (comm.rank + 1) * count]
+    inside = InPlace(part, part, "in place")
+    return (inside, larger) if kind == "all_gather" else (larger, inside)
+
+
+class InPlace(Buffer):
+    """The part of a larger buffer: checked with that."""
+
+    def holds(self, values: Array) -> bool:
+        return True
+
+
+def submit(comm: rt.Communicator, case: Case, stream: rt.Stream | None) -> None:
+    x, out = case.x.array, None if case.out is None else case.out.array
+    match case.kind:
+        case "broadcast":
+            case.result = comm.broadcast(x, root=case.root, stream=stream)
+        case "all_gather":
+            case.result = comm.all_gather(x, out, stream=stream)
+        case _:
+            case.result = getattr(comm, case.kind)(x, out, op=case.op, stream=stream)
+
+
+def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
+    common, own = np.random.default_rng(seed), np.random.default_rng([seed, comm.rank])
+    rows = [Row(kind, str(common.choice(sorted(names(kind))))) for kind in KINDS]
+    comm._table = (*rows, *TABLE)
+    streams = [rt.Stream() for _ in range(3)]
+    wrong = []
+    while cases > 0:
+        batch = [draw(comm, common, own) for _ in range(min(cases, int(common.integers(1, 7))))]
+        cases -= len(batch)
+        blocking = common.integers(3, size=len(batch)) == 0
+        used = streams[: int(own.integers(1, 4))]
+        for case, blocks in zip(batch, blocking, strict=True):
+            stream = None if blocks else used[own.integers(len(used))]
+            if own.integers(3) == 0:
+                used[own.integers(len(used))].wait(used[own.integers(len(used))].record())
+            submit(comm, case, stream)
+        for stream in used:
+            stream.synchronize()
+        wrong += [said for case in batch if (said := case.wrong(comm.rank))]
+    assert comm._statistics()["late_sleeps"] == 0 and not any(stream.late_sleeps for stream in streams)
+    return wrong
+
+
+@pytest.mark.parametrize("piece_kib", PIECES_KIB)
+@pytest.mark.parametrize("size", SIZES)
+def test_random_calls(ranks: RankPool, pytestconfig: pytest.Config, size: int, piece_kib: int) -> None:
+    total = pytestconfig.getoption("--oracle-cases", None) or DEFAULT_CASES
+    cases, seed = -(-total // (len(SIZES) * len(PIECES_KIB))), random.randrange(2**32)
+    print(f"seed {seed}")
+    environ = {"ASCEND_RT_PIECE_KIB": str(piece_kib)}
+    assert ranks.run(size, run_cases, seed, cases, timeout=60, environ=environ) == [[]] * size
