@@ -39,6 +39,7 @@ def main() -> int:
     if program is None:
         _refuse("which program? hccl-run [options] script.py | -m module | -- program  [arguments]")
     _check(program)
+    _make_log_folder(given.log_dir)
     outer = settings.environment()
     forkable = program.kind != "command" and not any(READ_AT_START.match(name) for name, _ in given.env)
     return _run(program, given, _environment(outer, dict(given.env), given.n), forkable and _warm_up(outer))
@@ -60,6 +61,7 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
         timeout=given.timeout,
         hbm=given.hbm,
         prefixed=not given.no_prefix,
+        log_folder=given.log_dir,
     )
     try:
         job = Job(options)
@@ -86,6 +88,14 @@ def _check(program: Program) -> None:
         _refuse(f"can't open file {program.name!r}: there is no such file")
     if program.kind == "command" and shutil.which(program.name) is None:
         _refuse(f"cannot find the program {program.name!r}", NOT_FOUND)
+
+
+def _make_log_folder(folder: Path | None) -> None:
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            _refuse(f"--log-dir {folder}: {error.strerror}")
 
 
 def _environment(outer: Mapping[str, str], extra: Mapping[str, str], size: int) -> dict[str, str]:

@@ -116,6 +116,10 @@ class Escalation:
     def at_once(self, now: float) -> None:
         self._add((now, signal.SIGKILL))
 
+    def postpone(self, seconds: float) -> None:
+        """The job has been stopped for so long."""
+        self.steps = [(at + seconds, number) for at, number in self.steps]
+
     def due(self) -> float | None:
         return self.steps[0][0] if self.steps else None
 

@@ -10,6 +10,7 @@ Dead ranks stay zombies until the job is over: their numbers name process groups
 grandchildren, and a number that has been reaped may be somebody else's.
 """
 
+import os
 import selectors
 import signal
 import time
@@ -19,12 +20,13 @@ from ..diag.vocabulary import AbortKind, RankState
 from ..link.process import process_state
 from ..link.segment import make_job_memory
 from ..link.server import Rendezvous
-from . import summary
+from . import summary, terminal
 from .ending import Escalation, RankEnd, job_exit_code
-from .output import Output
+from .log_files import LogFile, open_logs
+from .output import Output, prefix_of
 from .rank import Rank
 from .rank_process import RankProcess
-from .start import FORWARDED, JobOptions, listen_to_signals, start_ranks
+from .start import FORWARDED, JobOptions, StartError, listen_to_signals, start_ranks
 
 TICK_SECONDS = 1.0
 LONG_WAIT_SECONDS = 10.0
@@ -52,13 +54,20 @@ class Job:
         self._timed_out = False
         self._patient = True
         self._told: set[str] = set()
+        self._logs: list[tuple[LogFile, LogFile]] = []
+        self._continued_ns = 0
 
     def start(self) -> RankProcess | None:
-        """Start the ranks. None in the launcher; in each child the rank that it is to become."""
+        """Start the ranks. None in the launcher; in each child the rank that it is to become. Raises StartError."""
         started = start_ranks(self._options, self._segment, self._rendezvous)
         if isinstance(started, RankProcess):
             return started
         self._ranks = started
+        if self._options.log_folder is not None:
+            try:
+                self._logs = open_logs(self._options.log_folder, self._options.ranks)
+            except OSError as error:
+                raise StartError(f"--log-dir: cannot write {error.filename}: {error.strerror}") from None
         return None
 
     def watch(self) -> int:
@@ -67,7 +76,7 @@ class Job:
         self._signals = listen_to_signals()
         self._selector.register(self._signals, selectors.EVENT_READ, self._signalled)
         self._rendezvous.serve(self._selector)
-        self._output = Output(self._selector, self._options.prefixed)
+        self._output = Output(self._selector, self._options.prefixed, self._logs)
         for rank in self._ranks:
             self._output.add(rank.number, rank.stdout, rank.stderr)
             rank.watch(self._selector, self._rank_failed, self._rank_ended, self._rank_left_its_wrapper)
@@ -109,7 +118,7 @@ class Job:
     def _tell_of_long_wait(self) -> None:
         lines = [self._segment.rank_line(rank.number) for rank in self._ranks if rank.end is None]
         since = min((line.wait_since_ns for line in lines if line.waits_for >= 0), default=None)
-        if since is None or time.monotonic_ns() - since < LONG_WAIT_SECONDS * 1e9:
+        if since is None or time.monotonic_ns() - max(since, self._continued_ns) < LONG_WAIT_SECONDS * 1e9:
             self._told.discard("long wait")
         elif "long wait" not in self._told:
             self._told.add("long wait")
@@ -128,14 +137,46 @@ class Job:
     def _signalled(self) -> None:
         now = time.monotonic()
         for number in self._signals.recv(64):
-            if number not in FORWARDED:
+            if number == signal.SIGTSTP:
+                self._stop_and_continue()
+            elif number == signal.SIGWINCH:
+                self._follow_size()
+            elif number not in FORWARDED:
                 continue
-            if not self._interrupted_by:
+            elif not self._interrupted_by:
                 self._interrupted_by = number
                 self._escalation.forwarded(number, now, self._options.grace)
             elif number == signal.SIGINT:
                 self._patient = False
                 self._escalation.at_once(now)
+
+    def _stop_and_continue(self) -> None:
+        """Ctrl-Z: the ranks stop, then the launcher, until somebody continues it. That time counts for nothing.
+
+        SIGSTOP, because a process whose parent is in another session does not heed SIGTSTP.
+        """
+        began = time.monotonic()
+        alive = [rank for rank in self._ranks if rank.end is None]
+        running = [rank for rank in alive if not summary.how_held(self._segment.rank_line(rank.number).pid)]
+        for rank in running:
+            rank.signal(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for rank in running:
+            rank.signal(signal.SIGCONT)
+        paused = time.monotonic() - began
+        self._started += paused
+        self._escalation.postpone(paused)
+        self._continued_ns = time.monotonic_ns()
+        self._follow_size()
+
+    def _follow_size(self) -> None:
+        """The size of the terminal has changed: rank 0, which has one of its own, is told."""
+        first = self._ranks[0]
+        margin = len(prefix_of(0, self._options.prefixed))
+        for fd, ours in ((first.stdout, 1), (first.stderr, 2)):
+            if os.isatty(fd):
+                terminal.follow_size(fd, ours, margin)
+                first.signal(signal.SIGWINCH)
 
     def _signal_ranks(self, number: int) -> None:
         for rank in self._ranks:

@@ -14,19 +14,27 @@ launcher's
 share
   a terminal or a pipe do not cut each other's lines either.
 - A closed stdout ends the output, not the job.
+- Rank 0 on a terminal (terminal.py) may draw a progress bar of one line: it is shown as it comes, and when another rank
+  writes, it is erased and drawn again below.
 """
 
 import contextlib
+import errno
 import os
+import re
 import select
 import selectors
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from .log_files import LogFile
 
 PIPE_BUF = select.PIPE_BUF
 READ_NBYTES = 1 << 16
 HELD_SECONDS = 0.1
+HELD_SECONDS_OF_BAR = 0.02
+ERASE_LINE = b"\r\x1b[K"
 HELD_NBYTES = 8 << 20  # of one line without end, which is then shown in pieces
 FULL_NBYTES = 8 << 20  # waiting for a slow reader before the launcher stops reading
 
@@ -67,8 +75,8 @@ class Sink:
 
     def note(self, text: str) -> None:
         """Write lines of the launcher's own."""
-        self.write((b"\n" if self.open_line else b"") + text.encode(errors="replace") + b"\n")
-        self.open_line = None
+        self.write(around(self.open_line, text.encode(errors="replace") + b"\n"))
+        self.open_line = still_open(self.open_line)
 
     def flush(self) -> None:
         """Write what there is room for."""
@@ -108,8 +116,13 @@ class Sink:
 class Source:
     """One rank's stdout or stderr, cut into lines."""
 
-    def __init__(self, fd: int, prefix: bytes, sink: Sink, selector: selectors.BaseSelector) -> None:
-        self._fd, self._prefix, self._sink, self._selector = fd, prefix, sink, selector
+    bar = b""
+    """Its open line, when that can be drawn again; else empty."""
+
+    def __init__(
+        self, fd: int, prefix: bytes, sink: Sink, selector: selectors.BaseSelector, log: LogFile | None = None
+    ) -> None:
+        self._fd, self._prefix, self._sink, self._selector, self._log = fd, prefix, sink, selector, log
         self._held = bytearray()
         self._held_since = 0.0
         os.set_blocking(fd, False)
@@ -157,6 +170,12 @@ class Source:
             data = os.read(self._fd, READ_NBYTES)
         except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False  # a terminal that nobody writes to any more
+        if self._log is not None:
+            self._log.write(data)
         self.feed(data)
         return bool(data)
 
@@ -169,28 +188,81 @@ class Source:
 
     def _put(self, lines: bytes, end: bytes) -> None:
         """Write lines, each marked; the first only if its beginning does not stand there already."""
-        marked = lines.replace(b"\n", b"\n" + self._prefix) if self._prefix else lines
-        if self._sink.open_line is not self:
-            marked = (b"\n" if self._sink.open_line else b"") + self._prefix + marked
-        self._sink.open_line = None if end else self
-        self._sink.write(marked + end)
+        sink = self._sink
+        marked = self._marked(lines) + end
+        if sink.open_line is self:
+            sink.open_line = None if end else self
+        else:
+            marked = self._prefix + marked
+            other, sink.open_line = sink.open_line, still_open(sink.open_line) if end else self
+            marked = around(other, marked) if end else (b"\n" if other else b"") + marked
+        sink.write(marked)
+
+    def _marked(self, lines: bytes) -> bytes:
+        return lines.replace(b"\n", b"\n" + self._prefix)
+
+
+class TerminalSource(Source):
+    """What rank 0 writes to its terminal: an unfinished line is shown almost at once, and can be drawn again."""
+
+    def feed(self, data: bytes) -> None:
+        waits = bool(self._held)
+        since = self._held_since
+        super().feed(data)
+        if waits and b"\n" not in data:
+            self._held_since = since  # a bar that is drawn all the time is shown all the same
+
+    def due(self) -> float | None:
+        return self._held_since + HELD_SECONDS_OF_BAR if self._held else None
+
+    def _put(self, lines: bytes, end: bytes) -> None:
+        begun = self.bar if self._sink.open_line is self else self._prefix
+        drawn = (begun + self._marked(lines)).rpartition(b"\n")[2].split(b"\r")
+        self.bar = b"" if end else next((text for text in reversed(drawn) if text not in (b"", self._prefix)), b"")
+        super()._put(lines, end)
+
+    def _marked(self, lines: bytes) -> bytes:
+        """Whoever goes back to the beginning of the line writes over the prefix."""
+        return re.sub(rb"(\n|\r(?!\n))", lambda match: match[0] + self._prefix, lines)
+
+
+def around(open_line: Source | None, lines: bytes) -> bytes:
+    """Whole lines, with what has to be written around them because somebody's line is open."""
+    if open_line is None:
+        return lines
+    return ERASE_LINE + lines + open_line.bar if open_line.bar else b"\n" + lines
+
+
+def still_open(open_line: Source | None) -> Source | None:
+    """Whose line is open after that."""
+    return open_line if open_line is not None and open_line.bar else None
+
+
+def prefix_of(rank: int, prefixed: bool) -> str:
+    """What begins each line of a rank."""
+    return f"[{rank}] " if prefixed else ""
 
 
 class Output:
     """All sources and sinks of a job."""
 
-    def __init__(self, selector: selectors.BaseSelector, prefixed: bool) -> None:
-        self._selector, self._prefixed = selector, prefixed
+    def __init__(
+        self, selector: selectors.BaseSelector, prefixed: bool, logs: Sequence[tuple[LogFile, LogFile]]
+    ) -> None:
+        """logs: of stdout and stderr by rank; empty if there are none."""
+        self._selector, self._prefixed, self._logs = selector, prefixed, logs
         self._stdout = Sink(1, selector)
         # One terminal or pipe for both: one sink, which then knows whose line is open.
         self._stderr = self._stdout if os.path.samestat(os.fstat(1), os.fstat(2)) else Sink(2, selector)
         self._sources: list[Source] = []
 
     def add(self, rank: int, stdout: int, stderr: int) -> None:
-        """Take over the reading ends of a rank's pipes."""
-        prefix = b"[%d] " % rank if self._prefixed else b""
-        self._sources.append(Source(stdout, prefix, self._stdout, self._selector))
-        self._sources.append(Source(stderr, prefix, self._stderr, self._selector))
+        """Take over the reading ends of a rank's pipes or terminals."""
+        prefix = prefix_of(rank, self._prefixed).encode()
+        logs = self._logs[rank] if self._logs else (None, None)
+        for fd, sink, log in zip((stdout, stderr), (self._stdout, self._stderr), logs, strict=True):
+            kind = TerminalSource if os.isatty(fd) else Source
+            self._sources.append(kind(fd, prefix, sink, self._selector, log))
 
     def note(self, text: str) -> None:
         """Write lines of the launcher's own to stderr."""
@@ -218,12 +290,14 @@ class Output:
         return not (self._stdout.waiting_nbytes or self._stderr.waiting_nbytes)
 
     def failures(self) -> list[str]:
-        """What became of the launcher's own output; a reader that closed it has seen what it wanted."""
+        """What became of the launcher's own output and of the logs; a reader that closed it has seen what it wanted."""
         sinks = {"stdout": self._stdout, "stderr": self._stderr}
+        failures = {name: sink.failure for name, sink in sinks.items() if not isinstance(sink.failure, BrokenPipeError)}
+        failures.update({str(log.path): log.failure for pair in self._logs for log in pair})
         return [
-            f"{name} could not be written: {sink.failure.strerror}; what came after is lost"
-            for name, sink in sinks.items()
-            if sink.failure is not None and not isinstance(sink.failure, BrokenPipeError)
+            f"{name} could not be written: {failure.strerror}; what came after is lost"
+            for name, failure in failures.items()
+            if failure is not None
         ]
 
 

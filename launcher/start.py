@@ -9,18 +9,22 @@ import resource
 import signal
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..core._core import Segment
 from ..link.process import open_pidfd
 from ..link.server import Rendezvous
 from ..settings import for_rank
+from . import terminal
+from .output import prefix_of
 from .program import Program
 from .rank import Rank
 from .rank_process import RankProcess
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Three pipes, a pidfd, the rank's connection and the pidfd of a stand-in; and while it starts, the writing ends.
-FILES_PER_RANK, FILES_OF_LAUNCHER = 6, 64
+LISTENED_TO = (*FORWARDED, signal.SIGTSTP, signal.SIGWINCH)
+# Three pipes, a pidfd, the rank's connection, the pidfd of a stand-in, two logs; and while it starts, the writing ends.
+FILES_PER_RANK, FILES_OF_LAUNCHER = 8, 64
 
 
 class StartError(RuntimeError):
@@ -43,6 +47,7 @@ class JobOptions:
     timeout: float | None
     hbm: int | None
     prefixed: bool
+    log_folder: Path | None
 
 
 def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -> list[Rank] | RankProcess:
@@ -51,12 +56,12 @@ def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -
     Signals stay blocked in the launcher until it calls `listen_to_signals`. Raises StartError if a limit is in the way;
     ranks that had been started end with the launcher.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED_TO)
     files = _allow_open_files(options.ranks * FILES_PER_RANK + FILES_OF_LAUNCHER)
     port, launcher = free_port(), os.getpid()
     ranks: list[Rank] = []
     for number in range(options.ranks):
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = [_open_stream(1, number, options), _open_stream(2, number, options), os.pipe()]
         reading, writing = [pipe[0] for pipe in pipes], [pipe[1] for pipe in pipes]
         pid = _fork(number)
         if pid == 0:
@@ -78,7 +83,7 @@ def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -
 
 
 def listen_to_signals() -> socket.socket:
-    """From now on a signal that ends the job is a byte, its number, on this socket.
+    """From now on a signal to the launcher is a byte, its number, on this socket.
 
     One that was ignored when hccl-run started (nohup, `&` in a script) stays ignored.
     """
@@ -86,10 +91,10 @@ def listen_to_signals() -> socket.socket:
     signals.setblocking(False)
     wakeup.setblocking(False)
     signal.set_wakeup_fd(wakeup.detach(), warn_on_full_buffer=False)
-    for number in FORWARDED:
+    for number in LISTENED_TO:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LISTENED_TO)
     return signals
 
 
@@ -101,6 +106,13 @@ def free_port() -> int:
         except OSError:  # a host without even a loopback device: then nobody will use it
             return 29500
         return int(probe.getsockname()[1])
+
+
+def _open_stream(fd: int, rank: int, options: JobOptions) -> tuple[int, int]:
+    """(reading end, writing end) for what `rank` writes to `fd`: for rank 0 a terminal, where the launcher has one."""
+    if rank == 0 and os.isatty(fd):
+        return terminal.open_like(fd, len(prefix_of(rank, options.prefixed)))
+    return os.pipe()
 
 
 def _fork(rank: int) -> int:

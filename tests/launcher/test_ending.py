@@ -114,6 +114,13 @@ def test_survivors_of_a_failure() -> None:
     assert escalation.due() is None
 
 
+def test_a_pause_counts_for_nothing() -> None:
+    escalation = Escalation()
+    escalation.first_failure(100.0, grace=2.0)
+    escalation.postpone(50.0)
+    assert steps(escalation, [151.9, 152.0, 154.1]) == [[], [signal.SIGTERM], [signal.SIGKILL]]
+
+
 def test_long_grace_is_not_doubled() -> None:
     escalation = Escalation()
     escalation.first_failure(0.0, grace=60.0)
