@@ -68,7 +68,9 @@ class Stream(_core.Stream):
 
     def __del__(self) -> None:
         # What is queued runs all the same: other ranks wait for its calls.
-        if not self.closed and not self.is_idle():
+        if self.closed:
+            return
+        if not self.is_idle():
             Stream._live.add(self)
             _dropped.add(self)
         else:
