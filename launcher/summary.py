@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..core._core import RankLine
 
 
+WAITING = "waiting"
+
+
 def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float, oom_kills: int) -> list[str]:
     """The lines about a job in which a rank failed; none if none did.
 
@@ -67,16 +70,21 @@ def how_it_ended(end: RankEnd) -> str:
 def what_ranks_do(lines: dict[int, RankLine]) -> list[str]:
     """What keeps living ranks, by their lines of the control area; nothing about ranks that just run.
 
-    A rank that others wait for does not just run: what the kernel says of its process is told.
+    A rank that others wait for does not just run: what the kernel says of its process is told. Of ranks that wait for
+    the same the longest time is told.
     """
-    now = time.monotonic_ns()
     awaited = {line.waits_for for line in lines.values()}
     doing: dict[str, list[int]] = {}
+    since: dict[str, int] = {}
     for rank, line in lines.items():
-        what = _what_keeps_it(line, now, rank in awaited)
+        what = _what_keeps_it(line, rank in awaited)
         if what:
             doing.setdefault(what, []).append(rank)
-    return [f"{ranks_text(ranks)}: {what}" for what, ranks in doing.items()]
+        if what.startswith(WAITING):
+            since[what] = min(line.wait_since_ns, since.get(what, line.wait_since_ns))
+    now = time.monotonic_ns()
+    long = {what: f", for {(now - began) / 1e9:.1f} s" for what, began in since.items()}
+    return [f"{ranks_text(ranks)}: {what}{long.get(what, '')}" for what, ranks in doing.items()]
 
 
 def how_held(pid: int) -> str:
@@ -114,14 +122,13 @@ def oom_kills() -> int:
     return 0  # a kernel before 4.13 does not count them
 
 
-def _what_keeps_it(line: RankLine, now_ns: int, awaited: bool) -> str:
+def _what_keeps_it(line: RankLine, awaited: bool) -> str:
     held = how_held(line.pid)
     if held:
         return f"process {line.pid} is {held}"
     if line.waits_for >= 0:
         collective = collective_name(line.wait_collective)
-        seconds = (now_ns - line.wait_since_ns) / 1e9
-        return f"waiting for rank {line.waits_for} in {collective} #{line.wait_call}, for {seconds:.1f} s"
+        return f"{WAITING} for rank {line.waits_for} in {collective} #{line.wait_call}"
     return f"process {line.pid} is {process_state(line.pid)}, and in no collective" if awaited else ""
 
 
