@@ -161,7 +161,7 @@ class Settings:
         "Arrays outside of device memory go through it in pieces of this size; the same on all ranks.",
     )
     ascend_rt_kernels = Setting(
-        "ASCEND_RT_KERNELS", Choice(("auto", "plain", "avx2")), "auto", "debug", "",
+        "ASCEND_RT_KERNELS", Choice(("auto", "plain", "avx2", "avx512", "neon")), "auto", "debug", "",
         "Which reduction kernels run: auto takes the fastest this processor has. All give the same bits.",
     )
 

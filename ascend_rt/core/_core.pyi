@@ -85,6 +85,9 @@ class Segment:
 def die_with_parent(parent: int) -> None:
     """SIGKILL this process when its parent dies; kills it at once if `parent` is not its parent any more."""
 
+def has_kernels(variant: int) -> bool:
+    """Whether this build contains a variant of the reduction kernels (KERNEL_*) and this processor runs it."""
+
 def reduce(dtype: int, op: int, variant: int, destination: Any, first: Any, second: Any, divisor: int) -> None:
     """One reduction kernel by itself, on two sources of equal size: for tests and measurements."""
 
@@ -93,6 +96,8 @@ def chunk_start(count: int, chunks: int, item_nbytes: int, chunk: int) -> int:
 
 KERNEL_PLAIN: Final[int]
 KERNEL_AVX2: Final[int]
+KERNEL_AVX512: Final[int]
+KERNEL_NEON: Final[int]
 CALL_DONE: Final[int]
 CALL_DIFFERS: Final[int]
 CALL_ABORTED: Final[int]

@@ -81,6 +81,16 @@ static PyObject *die_with_parent(PyObject *module, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+/* has_kernels(variant) */
+static PyObject *has_kernels(PyObject *module, PyObject *args)
+{
+    (void)module;
+    int variant;
+    if (!PyArg_ParseTuple(args, "i:has_kernels", &variant))
+        return NULL;
+    return PyBool_FromLong(has_kernel_variant(variant));
+}
+
 /* reduce(dtype, op, variant, destinations, sources, divisor): one kernel by itself, for tests and measurements. */
 static PyObject *reduce_buffers(PyObject *module, PyObject *args)
 {
@@ -90,7 +100,7 @@ static PyObject *reduce_buffers(PyObject *module, PyObject *args)
     PyObject *destination, *first, *second;
     if (!PyArg_ParseTuple(args, "iiiOOOI:reduce", &dtype, &op, &variant, &destination, &first, &second, &divisor))
         return NULL;
-    reduce_function *kernel = find_reduce(dtype, op, (enum kernel_variant)variant);
+    reduce_function *kernel = has_kernel_variant(variant) ? find_reduce(dtype, op, (enum kernel_variant)variant) : NULL;
     if (!kernel || divisor == 0)
         return PyErr_Format(PyExc_ValueError, "no kernel for dtype %d, op %d, variant %d", dtype, op, variant);
     Py_buffer view[3];
@@ -131,6 +141,7 @@ static PyObject *chunk_start_of(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"die_with_parent", die_with_parent, METH_O, "SIGKILL this process when its parent dies."},
+    {"has_kernels", has_kernels, METH_VARARGS, "Whether this processor runs a variant of the reduction kernels."},
     {"reduce", reduce_buffers, METH_VARARGS, "Run one reduction kernel on two sources."},
     {"chunk_start", chunk_start_of, METH_VARARGS, "Where a flat chunk begins, in elements."},
     {NULL, NULL, 0, NULL},
@@ -140,7 +151,8 @@ static int add_constants(PyObject *module)
 {
     return PyModule_AddIntMacro(module, LAYOUT_VERSION) || PyModule_AddIntMacro(module, PAYLOAD_NBYTES) ||
            PyModule_AddIntMacro(module, NOTE_NBYTES) || PyModule_AddIntMacro(module, KERNEL_PLAIN) ||
-           PyModule_AddIntMacro(module, KERNEL_AVX2) || PyModule_AddIntMacro(module, CALL_DONE) ||
+           PyModule_AddIntMacro(module, KERNEL_AVX2) || PyModule_AddIntMacro(module, KERNEL_AVX512) ||
+           PyModule_AddIntMacro(module, KERNEL_NEON) || PyModule_AddIntMacro(module, CALL_DONE) ||
            PyModule_AddIntMacro(module, CALL_DIFFERS) || PyModule_AddIntMacro(module, CALL_ABORTED) ||
            PyModule_AddIntMacro(module, CALL_NO_CHOICE) || PyModule_AddIntMacro(module, CALL_NO_SCRATCH) ||
            PyModule_AddIntMacro(module, CALL_NO_STAGING) || PyModule_AddIntMacro(module, CALL_TOO_LARGE) ||

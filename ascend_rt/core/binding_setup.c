@@ -95,6 +95,8 @@ static PyObject *tune(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "IIKKiK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
                           &piece_nbytes))
         return NULL;
+    if (kernels >= 0 && !has_kernel_variant(kernels))
+        return PyErr_Format(PyExc_ValueError, "this processor does not run kernel variant %d", kernels);
     patience->sleep_ns = sleep_ns;
     c->piece_nbytes = piece_nbytes;
     c->waiter.timeout_ns = timeout_ns;

@@ -17,6 +17,7 @@
 #ifndef ASCEND_RT_REDUCE_H
 #define ASCEND_RT_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,7 +41,7 @@ enum dtype {
 /* HcclReduceOp, and our AVG. */
 enum reduce_op { REDUCE_SUM = 0, REDUCE_PROD = 1, REDUCE_MAX = 2, REDUCE_MIN = 3, REDUCE_AVG = 4, REDUCE_OP_COUNT };
 
-enum kernel_variant { KERNEL_PLAIN = 0, KERNEL_AVX2 = 1 };
+enum kernel_variant { KERNEL_PLAIN = 0, KERNEL_AVX2 = 1, KERNEL_AVX512 = 2, KERNEL_NEON = 3, KERNEL_VARIANT_COUNT };
 
 /* ndst, nsrc >= 1; count in elements; divisor > 0 in avg, ignored elsewhere. */
 typedef void reduce_function(void *const *dsts, int ndst, const void *const *srcs, int nsrc, size_t count,
@@ -48,6 +49,9 @@ typedef void reduce_function(void *const *dsts, int ndst, const void *const *src
 
 /* Bytes of one element, 0 for an unknown number. */
 size_t dtype_nbytes(int dtype);
+
+/* Whether this build contains the variant and this processor runs it; false for an unknown number. */
+bool has_kernel_variant(int variant);
 
 /* The fastest variant this processor runs. */
 enum kernel_variant best_kernel_variant(void);

@@ -38,10 +38,10 @@ KERNEL_INLINE void widen_bf16(float *to, const uint16_anywhere *from, size_t lan
         _mm256_storeu_ps(to + i, _mm256_castsi256_ps(_mm256_slli_epi32(high, 16)));
     }
     for (; i < lanes; i++)
-        to[i] = float_of_bits((uint32_t)from[i] << 16);
+        to[i] = widen_one_bf16(from[i]);
 }
 
-/* Adding just under half of the last kept bit, and that bit itself, rounds to nearest even; it carries into infinity. */
+/* narrow_one_bf16, eight at a time. */
 KERNEL_INLINE __m256i round_bf16(__m256i bits)
 {
     __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -58,10 +58,8 @@ KERNEL_INLINE void narrow_bf16(uint16_t *to, const float *from, size_t lanes)
         __m256i halves_interleaved = _mm256_packus_epi32(low, high);
         _mm256_storeu_si256((void *)(to + i), _mm256_permute4x64_epi64(halves_interleaved, _MM_SHUFFLE(3, 1, 2, 0)));
     }
-    for (; i < lanes; i++) {
-        uint32_t bits = bits_of_float(from[i]);
-        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
+    for (; i < lanes; i++)
+        to[i] = narrow_one_bf16(from[i]);
 }
 
 #include "reduce_kernels.h"

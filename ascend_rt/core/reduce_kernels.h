@@ -1,4 +1,4 @@
-/* Every dtype and op, once per variant: reduce_plain.c and reduce_avx2.c include this after defining
+/* Every dtype and op, once per variant: reduce_plain.c, _avx2.c, _avx512.c and _neon.c include this after defining
  *     KERNEL_TARGET               the attribute that chooses the instruction set of a function, or nothing
  *     STEP_NBYTES                 size of the accumulator: about half of the vector registers
  *     widen_fp16, narrow_fp16, widen_bf16, narrow_bf16

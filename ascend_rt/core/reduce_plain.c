@@ -52,17 +52,13 @@ KERNEL_INLINE void narrow_fp16(uint16_t *to, const float *from, size_t lanes)
 KERNEL_INLINE void widen_bf16(float *to, const uint16_anywhere *from, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i++)
-        to[i] = float_of_bits((uint32_t)from[i] << 16);
+        to[i] = widen_one_bf16(from[i]);
 }
 
-/* Adding just under half of the last kept bit, and that bit itself, rounds to nearest even; it carries into infinity.
- * NaN's exponent is never carried out of. */
 KERNEL_INLINE void narrow_bf16(uint16_t *to, const float *from, size_t lanes)
 {
-    for (size_t i = 0; i < lanes; i++) {
-        uint32_t bits = bits_of_float(from[i]);
-        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
+    for (size_t i = 0; i < lanes; i++)
+        to[i] = narrow_one_bf16(from[i]);
 }
 
 #include "reduce_kernels.h"

@@ -9,6 +9,8 @@
 /* Both arguments are in range. */
 reduce_function *find_reduce_plain(enum dtype dtype, enum reduce_op op);
 reduce_function *find_reduce_avx2(enum dtype dtype, enum reduce_op op);
+reduce_function *find_reduce_avx512(enum dtype dtype, enum reduce_op op);
+reduce_function *find_reduce_neon(enum dtype dtype, enum reduce_op op);
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define KERNEL_INLINE KERNEL_TARGET ALWAYS_INLINE
@@ -28,6 +30,19 @@ ALWAYS_INLINE uint32_t bits_of_float(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+ALWAYS_INLINE float widen_one_bf16(uint32_t bits)
+{
+    return float_of_bits(bits << 16);
+}
+
+/* Adding just under half of the last kept bit, and that bit itself, rounds to nearest even; it carries into infinity.
+ * NaN's exponent is never carried out of. */
+ALWAYS_INLINE uint16_t narrow_one_bf16(float value)
+{
+    uint32_t bits = bits_of_float(value);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 #endif

@@ -21,14 +21,19 @@ from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.rendezvous import Membership
 from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
-from ..settings import Settings
+from ..settings import SettingError, Settings
 from . import choices
 from .arguments import Call, RefusedError, check
 from .errors import HcclError, HcclResult
 from .types import NUMBER_OF_DTYPE, OP_NAMES
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
-KERNELS = {"auto": -1, "plain": _core.KERNEL_PLAIN, "avx2": _core.KERNEL_AVX2}
+KERNELS = {
+    "plain": _core.KERNEL_PLAIN,
+    "avx2": _core.KERNEL_AVX2,
+    "avx512": _core.KERNEL_AVX512,
+    "neon": _core.KERNEL_NEON,
+}
 NOTICE_AFTER_S = 1.0
 
 CODES = {
@@ -73,7 +78,7 @@ class Communicator(_core.Communicator):
             settings.ascend_rt_yields,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
-            KERNELS[settings.ascend_rt_kernels],
+            kernels_for(settings.ascend_rt_kernels),
             self._piece_nbytes,
         )
         return self
@@ -209,6 +214,19 @@ class Communicator(_core.Communicator):
 
 
 _by_id: "weakref.WeakValueDictionary[int, Communicator]" = weakref.WeakValueDictionary()
+
+
+def kernels_for(word: str) -> int:
+    """The number by which the core knows the kernels that ASCEND_RT_KERNELS asks for; -1: the fastest.
+
+    Raises SettingError (EI0001) for kernels that this processor does not run.
+    """
+    if word == "auto":
+        return -1
+    if not _core.has_kernels(KERNELS[word]):
+        runs = ", ".join(name for name, number in KERNELS.items() if _core.has_kernels(number))
+        raise SettingError("ASCEND_RT_KERNELS", repr(word), f"auto, or kernels that this processor runs: {runs}")
+    return KERNELS[word]
 
 
 def explain(failure: Failure) -> Exception:

@@ -16,8 +16,8 @@ SOURCES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "ascend_rt" / "
 
 SUM, PROD, MAX, MIN, AVG = range(5)
 OPS = {"sum": SUM, "prod": PROD, "max": MAX, "min": MIN, "avg": AVG}
-PLAIN, AVX2 = 0, 1
-VARIANTS = {"plain": PLAIN, "avx2": AVX2}
+VARIANTS = {"plain": 0, "avx2": 1, "avx512": 2, "neon": 3}
+PLAIN = VARIANTS["plain"]
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES: dict[np.dtype[Any], int] = {
@@ -77,13 +77,14 @@ def library(native: NativeBuild) -> ctypes.CDLL:
     kernel = ctypes.CFUNCTYPE(None, pointer, ctypes.c_int, pointer, ctypes.c_int, size, ctypes.c_uint32)
     library.find_reduce.restype = kernel
     library.dtype_nbytes.restype = size
+    library.has_kernel_variant.restype = ctypes.c_bool
     return library
 
 
 @pytest.fixture(params=VARIANTS)
 def kernels(library: ctypes.CDLL, request: pytest.FixtureRequest) -> Kernels:
     variant = VARIANTS[request.param]
-    if variant > library.best_kernel_variant():
+    if not library.has_kernel_variant(variant):
         pytest.skip(f"this processor does not run {request.param}")
     return Kernels(library, variant)
 
@@ -249,12 +250,18 @@ def test_every_destination_gets_the_result_in_place_too(kernels: Kernels, nsrc: 
 
 
 def test_unknown_numbers_have_no_kernel(library: ctypes.CDLL) -> None:
-    for dtype, op, variant in [(-1, SUM, PLAIN), (12, SUM, PLAIN), (0, -1, PLAIN), (0, 5, PLAIN), (0, SUM, 2)]:
+    for dtype, op, variant in [(-1, SUM, PLAIN), (12, SUM, PLAIN), (0, -1, PLAIN), (0, 5, PLAIN), (0, SUM, 4)]:
         assert not library.find_reduce(dtype, op, variant)
     assert [library.dtype_nbytes(number) for number in (-1, 12)] == [0, 0]
     assert {number: library.dtype_nbytes(number) for number in DTYPES.values()} == {
         number: dtype.itemsize for dtype, number in DTYPES.items()
     }
+
+
+def test_the_best_variant_runs_here(library: ctypes.CDLL) -> None:
+    assert library.has_kernel_variant(library.best_kernel_variant())
+    assert library.has_kernel_variant(PLAIN)
+    assert not any(library.has_kernel_variant(number) for number in (-1, len(VARIANTS)))
 
 
 def test_variants_agree_under_sanitizers(compile_and_run: Callable[..., str]) -> None:

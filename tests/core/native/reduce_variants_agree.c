@@ -1,6 +1,8 @@
-/* Every kernel of a variant gives the bits of the plain one: random shapes of the call, inputs rich in special values,
- * any alignment, in place.  Buffers are exactly as large as they must be, so that AddressSanitizer sees a byte too far.
- *     reduce_variants_agree SEED ROUNDS        ROUNDS calls of each dtype and op */
+/* Every kernel of every variant that runs here gives the bits of the plain one: random shapes of the call, inputs rich in
+ * special values, any alignment, in place.  Buffers are exactly as large as they must be, so that AddressSanitizer sees a
+ * byte too far.
+ *     reduce_variants_agree SEED ROUNDS        ROUNDS calls of each dtype and op
+ * Prints the numbers of the variants compared, and last a hash of all results, which must be the same on every machine. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,9 +91,11 @@ struct call {
 
 static struct call draw_call(uint64_t *state, int dtype, int op)
 {
-    struct call c = {.dtype = dtype, .op = op, .nsrc = 1 + (int)below(state, MOST_BUFFERS),
-                     .ndst = 1 + (int)below(state, MOST_BUFFERS), .count = below(state, MOST_ELEMENTS),
-                     .divisor = 1 + (uint32_t)below(state, below(state, 2) ? 16 : UINT32_MAX)};
+    struct call c = {.dtype = dtype, .op = op};
+    c.nsrc = 1 + (int)below(state, MOST_BUFFERS); /* one by one: an initialiser would draw in any order */
+    c.ndst = 1 + (int)below(state, MOST_BUFFERS);
+    c.count = below(state, MOST_ELEMENTS);
+    c.divisor = 1 + (uint32_t)below(state, below(state, 2) ? 16 : UINT32_MAX);
     for (int s = 0; s < c.nsrc; s++) {
         c.sources[s] = new_buffer(1 + below(state, MOST_OFFSET), c.count * dtype_nbytes(dtype));
         fill(state, c.sources[s], dtype_nbytes(dtype));
@@ -119,53 +123,75 @@ static void run(const struct call *c, enum kernel_variant variant, struct buffer
     find_reduce(c->dtype, c->op, variant)(dsts, c->ndst, srcs, c->nsrc, c->count, c->divisor);
 }
 
-static void require(int holds, const struct call *c, const char *what)
+static void require(int holds, const struct call *c, enum kernel_variant variant, const char *what)
 {
     if (holds)
         return;
-    printf("%s: dtype %d op %d, %d sources, %d destinations, count %zu, divisor %" PRIu32 "\n", what, c->dtype, c->op,
-           c->nsrc, c->ndst, c->count, c->divisor);
+    printf("%s: variant %d, dtype %d op %d, %d sources, %d destinations, count %zu, divisor %" PRIu32 "\n", what,
+           (int)variant, c->dtype, c->op, c->nsrc, c->ndst, c->count, c->divisor);
     exit(1);
 }
 
-static void check(const struct call *c, enum kernel_variant variant)
+/* Runs the call, holds every destination against `expected`, or, if that holds nothing yet, copies the first one there. */
+static void check(const struct call *c, enum kernel_variant variant, struct buffer *expected)
 {
-    struct buffer plain_sources[MOST_BUFFERS], plain[MOST_BUFFERS], sources[MOST_BUFFERS], results[MOST_BUFFERS];
-    run(c, KERNEL_PLAIN, plain_sources, plain);
+    struct buffer sources[MOST_BUFFERS], results[MOST_BUFFERS];
     run(c, variant, sources, results);
+    if (!expected->allocation)
+        *expected = copy_of(results[0]);
     for (int d = 0; d < c->ndst; d++) {
-        require(!memcmp(results[d].bytes, plain[0].bytes, plain[0].nbytes), c, "the variants differ");
-        require(!memcmp(plain[d].bytes, plain[0].bytes, plain[0].nbytes), c, "the destinations differ");
-        require(guard_is_intact(results[d]) && guard_is_intact(plain[d]), c, "bytes before a destination are written");
+        require(!memcmp(results[d].bytes, expected->bytes, expected->nbytes), c, variant, "a destination differs");
+        require(guard_is_intact(results[d]), c, variant, "bytes before a destination are written");
     }
     for (int s = 0; s < c->nsrc; s++) {
         int overwritten = s < c->ndst && c->in_place[s] == s;
-        require(overwritten || !memcmp(sources[s].bytes, c->sources[s].bytes, sources[s].nbytes), c,
+        require(overwritten || !memcmp(sources[s].bytes, c->sources[s].bytes, sources[s].nbytes), c, variant,
                 "a source is written");
-        free(c->sources[s].allocation);
         free(sources[s].allocation);
-        free(plain_sources[s].allocation);
     }
     for (int d = 0; d < c->ndst; d++)
-        if (c->in_place[d] < 0) {
+        if (c->in_place[d] < 0)
             free(results[d].allocation);
-            free(plain[d].allocation);
-        }
+}
+
+/* FNV-1a. */
+static uint64_t hash_bytes(uint64_t hash, struct buffer b)
+{
+    for (size_t i = 0; i < b.nbytes; i++)
+        hash = (hash ^ b.bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* The call in all variants, the plain one first; returns `hash` with its result. */
+static uint64_t compare(struct call *c, uint64_t hash)
+{
+    struct buffer expected = {0};
+    for (int variant = KERNEL_PLAIN; variant < KERNEL_VARIANT_COUNT; variant++)
+        if (has_kernel_variant(variant))
+            check(c, (enum kernel_variant)variant, &expected);
+    hash = hash_bytes(hash, expected);
+    free(expected.allocation);
+    for (int s = 0; s < c->nsrc; s++)
+        free(c->sources[s].allocation);
+    return hash;
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    uint64_t state = strtoull(argv[1], NULL, 10);
+    uint64_t state = strtoull(argv[1], NULL, 10), hash = 0xcbf29ce484222325u;
     int rounds = atoi(argv[2]);
-    enum kernel_variant variant = best_kernel_variant();
-    printf("seed %s, variant %d\n", argv[1], variant);
+    printf("seed %s, variants", argv[1]);
+    for (int variant = 0; variant < KERNEL_VARIANT_COUNT; variant++)
+        if (has_kernel_variant(variant))
+            printf(" %d", variant);
     for (int round = 0; round < rounds; round++)
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
             for (int op = 0; op < REDUCE_OP_COUNT; op++) {
                 struct call c = draw_call(&state, dtype, op);
-                check(&c, variant);
+                hash = compare(&c, hash);
             }
+    printf("\n%016" PRIx64 "\n", hash);
     return 0;
 }
