@@ -142,7 +142,7 @@ PyObject *failure_as_tuple(const struct failure *failure)
     }
     if (!statements)
         return NULL;
-    const char *communicator = (const char *)failure->communicator;
+    const char *communicator = (const char *)atomic_load(&failure->communicator);
     PyObject *id = PyLong_FromVoidPtr(
         communicator ? (void *)(communicator - offsetof(struct communicator_object, communicator)) : NULL);
     return Py_BuildValue("(NiIiIsN)", id, (int)failure->how, failure->number, failure->collective, failure->abort, failure->where,

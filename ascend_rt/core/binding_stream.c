@@ -172,11 +172,10 @@ static PyObject *stream_failure(PyObject *object, PyObject *none)
     struct failure *failure = stream_take_failure(&((struct stream_object *)object)->stream);
     if (!failure)
         Py_RETURN_NONE;
-    if (failure->communicator) {
-        struct communicator_object *communicator =
-            (struct communicator_object *)((char *)failure->communicator - offsetof(struct communicator_object, communicator));
-        call_queue_told(&communicator->queue, failure);
-    }
+    const char *communicator = (const char *)atomic_load(&failure->communicator);
+    if (communicator)
+        call_queue_told(
+            &((struct communicator_object *)(communicator - offsetof(struct communicator_object, communicator)))->queue, failure);
     PyObject *told = failure_as_tuple(failure);
     failure_release(failure);
     return told;

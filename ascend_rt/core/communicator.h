@@ -64,7 +64,7 @@ enum { WHERE_NBYTES = 256 };
 /* Why a call failed, kept for whoever tells the program. */
 struct failure {
     _Atomic uint32_t references;
-    const struct communicator *communicator;
+    const struct communicator *_Atomic communicator; /* on which it came up, or made this rank refuse; or NULL */
     enum call_end how;
     uint32_t number;
     uint8_t collective;

@@ -11,6 +11,7 @@ void call_queue_open(struct call_queue *queue, struct communicator *communicator
 void call_queue_close(struct call_queue *queue)
 {
     failure_release(queue->disagreement);
+    failure_release(queue->cause);
     pthread_mutex_destroy(&queue->lock);
 }
 
@@ -50,7 +51,8 @@ struct failure *call_queue_skips(struct call_queue *queue, uint32_t number)
         failure = failure_hold(queue->disagreement);
     } else { /* turns come in the order of numbers: all that had to be skipped have been */
         failure_release(queue->disagreement);
-        queue->disagreement = NULL;
+        failure_release(queue->cause);
+        queue->disagreement = queue->cause = NULL;
         queue->until = UINT32_MAX;
         store_release(&queue->disagreed, false);
     }
@@ -58,11 +60,16 @@ struct failure *call_queue_skips(struct call_queue *queue, uint32_t number)
     return failure;
 }
 
-void call_queue_disagree(struct call_queue *queue, struct failure *failure)
+void call_queue_disagree(struct call_queue *queue, struct failure *failure, struct failure *cause)
 {
+    const struct communicator *none = NULL;
+    if (cause) /* who tells the program of it finds this queue by it */
+        atomic_compare_exchange_strong(&cause->communicator, &none, queue->communicator);
     pthread_mutex_lock(&queue->lock);
     failure_release(queue->disagreement);
+    failure_release(queue->cause);
     queue->disagreement = failure_hold(failure);
+    queue->cause = failure_hold(cause);
     queue->until = UINT32_MAX;
     store_release(&queue->disagreed, true);
     pthread_mutex_unlock(&queue->lock);
@@ -71,7 +78,7 @@ void call_queue_disagree(struct call_queue *queue, struct failure *failure)
 void call_queue_told(struct call_queue *queue, const struct failure *failure)
 {
     pthread_mutex_lock(&queue->lock);
-    if (failure && queue->disagreement == failure && queue->until == UINT32_MAX)
+    if (failure && (failure == queue->disagreement || failure == queue->cause) && queue->until == UINT32_MAX)
         queue->until = queue->communicator->call;
     pthread_mutex_unlock(&queue->lock);
 }

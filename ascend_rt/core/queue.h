@@ -11,8 +11,9 @@ struct call_queue {
     struct communicator *communicator;
     uint32_t tickets;                /* given so far.  Owner: who issues, under the GIL */
     struct notify served;            /* writer: whose turn it was; readers: who waits for a turn */
-    pthread_mutex_t lock;            /* of the two below: written by workers and by who tells the program */
+    pthread_mutex_t lock;            /* of the three below: written by workers and by who tells the program */
     struct failure *disagreement;    /* a queued call disagreed, and calls up to number `until` fail with it */
+    struct failure *cause;           /* of this rank's refusal, if that was it: the program is told of this instead */
     uint32_t until;                  /* UINT32_MAX until the program is told */
     _Atomic bool disagreed;          /* whether there is one: for the hot path */
 };
@@ -29,8 +30,8 @@ void call_queue_pass(struct call_queue *queue, uint32_t ticket, const struct wai
 
 /* In turn: the failure with which call `number` fails unrun (a reference for the caller), or NULL: it runs. */
 struct failure *call_queue_skips(struct call_queue *queue, uint32_t number);
-/* In turn: a queued call has disagreed. */
-void call_queue_disagree(struct call_queue *queue, struct failure *failure);
+/* In turn: a queued call has disagreed.  `cause`: what failed on this rank before, so that it refused; or NULL. */
+void call_queue_disagree(struct call_queue *queue, struct failure *failure, struct failure *cause);
 /* The program is told of `failure`, having issued calls up to the latest of its communicator. */
 void call_queue_told(struct call_queue *queue, const struct failure *failure);
 

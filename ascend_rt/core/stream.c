@@ -66,7 +66,7 @@ static enum call_end refuse_after(struct communicator *c, const struct task *tas
     return communicator_refuse(c, task->call.issue.collective, task->call.issue.number, why);
 }
 
-static struct failure *run_in_turn(struct stream *stream, struct task *task, const struct failure *poisoned)
+static struct failure *run_in_turn(struct stream *stream, struct task *task, struct failure *poisoned)
 {
     struct call_queue *queue = task->call.queue;
     struct communicator *c = queue->communicator;
@@ -86,11 +86,11 @@ static struct failure *run_in_turn(struct stream *stream, struct task *task, con
         end = communicator_run(c, &task->call.issue);
     c->waiter.host = blocking;
     if (end == CALL_DIFFERS)
-        call_queue_disagree(queue, c->failure);
+        call_queue_disagree(queue, c->failure, poisoned);
     return end == CALL_DONE ? NULL : failure_hold(c->failure);
 }
 
-static struct failure *run_call(struct stream *stream, struct task *task, const struct failure *poisoned)
+static struct failure *run_call(struct stream *stream, struct task *task, struct failure *poisoned)
 {
     struct call_queue *queue = task->call.queue;
     struct wait_host host = stream->host;
