@@ -23,8 +23,8 @@ from .rank_process import RankProcess
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LISTENED_TO = (*FORWARDED, signal.SIGTSTP, signal.SIGWINCH)
-# Three pipes, a pidfd, the rank's connection, the pidfd of a stand-in, two logs; and while it starts, the writing ends.
-FILES_PER_RANK, FILES_OF_LAUNCHER = 8, 64
+# Three pipes, a pidfd, the rank's connection, the pidfd of a stand-in; and while it starts, the writing ends.
+FILES_PER_RANK, LOGS_PER_RANK, FILES_OF_LAUNCHER = 6, 2, 64
 
 
 class StartError(RuntimeError):
@@ -57,7 +57,8 @@ def start_ranks(options: JobOptions, segment: Segment, rendezvous: Rendezvous) -
     ranks that had been started end with the launcher.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, LISTENED_TO)
-    files = _allow_open_files(options.ranks * FILES_PER_RANK + FILES_OF_LAUNCHER)
+    per_rank = FILES_PER_RANK + (LOGS_PER_RANK if options.log_folder is not None else 0)
+    files = _allow_open_files(options.ranks * per_rank + FILES_OF_LAUNCHER)
     port, launcher = free_port(), os.getpid()
     ranks: list[Rank] = []
     for number in range(options.ranks):
