@@ -3,8 +3,9 @@
     hccl-run -n 4 -m ascend_rt.examples.train_digits
 
 Every rank holds all weights and works on its share of each batch.  The weights start on rank 0 and are broadcast; the
-gradients are fp16 in device memory and averaged over the ranks after every step, so all ranks take the same step and
-their weights stay equal bit for bit.  With one rank, or without hccl-run, it is ordinary training on the full batch.
+gradients are fp16 in device memory and averaged over the ranks, so all ranks take the same step and their weights stay
+equal bit for bit.  Each layer's gradient is averaged on a communication stream as soon as the backward pass has left the
+layer, and the layer's step waits for its event.  With one rank, or without hccl-run, it is ordinary training.
 
 The samples are 1,797 digits of 8x8 pixels: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI
 Machine Learning Repository, https://doi.org/10.24432/C50P49, CC BY 4.0 (digits.npz, described in DIGITS.md).
@@ -13,12 +14,13 @@ Machine Learning Repository, https://doi.org/10.24432/C50P49, CC BY 4.0 (digits.
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import ascend_rt as rt
 from ascend_rt.hccl import Communicator
@@ -26,6 +28,8 @@ from ascend_rt.hccl import Communicator
 PIXELS, HIDDEN, CLASSES = 64, 256, 10
 SHAPES: tuple[tuple[int, ...], ...] = ((PIXELS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
 SIZE = sum(math.prod(shape) for shape in SHAPES)  # weights of the whole network
+FIRST = sum(math.prod(shape) for shape in SHAPES[:2])  # and of its first layer
+PARTS = (slice(0, FIRST), slice(FIRST, SIZE))  # the layers in the flat array
 BATCH = 120  # samples of one step, all ranks together
 EPOCHS = 60
 RATE, MOMENTUM = 0.3, 0.9
@@ -89,8 +93,13 @@ def forward(layers: Layers, images: Floats) -> tuple[Floats, Floats]:
     return hidden, odds / odds.sum(axis=1, keepdims=True)
 
 
-def backward(layers: Layers, samples: Samples, gradients: Layers) -> float:
-    """Returns the mean cross-entropy and writes its gradients, times LOSS_SCALE, to `gradients`."""
+def backward(
+    layers: Layers, samples: Samples, gradients: Layers, done: Callable[[int], object] = lambda layer: None
+) -> float:
+    """Returns the mean cross-entropy and writes its gradients, times LOSS_SCALE, to `gradients`.
+
+    Calls `done(layer)` when the gradient of a layer is complete, the last layer first.
+    """
     hidden, probabilities = forward(layers, samples.images)
     rows = np.arange(len(samples.labels))
     loss = -np.log(probabilities[rows, samples.labels]).mean()
@@ -102,8 +111,10 @@ def backward(layers: Layers, samples: Samples, gradients: Layers) -> float:
 
     gradients.weight2[...] = hidden.T @ slope
     gradients.bias2[...] = slope.sum(axis=0)
+    done(1)
     gradients.weight1[...] = samples.images.T @ slope_hidden
     gradients.bias1[...] = slope_hidden.sum(axis=0)
+    done(0)
     return float(loss)
 
 
@@ -124,10 +135,13 @@ def batches(samples: Samples, epochs: int) -> Iterator[NDArray[np.intp]]:
         yield from order[: len(order) // BATCH * BATCH].reshape(-1, BATCH)
 
 
-def train(comm: Communicator, samples: Samples, steps: Iterable[NDArray[np.intp]]) -> Outcome:
+def train(
+    comm: Communicator, samples: Samples, steps: Iterable[NDArray[np.intp]], stream: rt.Stream | None = None
+) -> Outcome:
     """Trains over all ranks of `comm`, one step for each batch of `steps`; collective.
 
-    BATCH must be a multiple of `comm.size`: then the mean of the ranks' mean gradients is the mean over the batch.
+    Gradients are averaged on `stream`, or where they are computed if there is none: the weights are the same, bit for
+    bit. BATCH must be a multiple of `comm.size`: then the mean of the ranks' mean gradients is the mean over the batch.
     """
     share = BATCH // comm.size
     mine = slice(comm.rank * share, (comm.rank + 1) * share)
@@ -137,16 +151,25 @@ def train(comm: Communicator, samples: Samples, steps: Iterable[NDArray[np.intp]
         weights[...] = initial_weights()
     comm.broadcast(weights, root=0)
 
-    gradients = rt.empty(SIZE, np.float16)
-    loss = rt.empty(1, np.float32)
+    gradients, loss = rt.empty(SIZE, np.float16), rt.empty(1, np.float32)
     velocity = np.zeros(SIZE, np.float32)
+    averaged = [rt.Event() for _ in PARTS]
     layers, slots, losses = Layers.of(weights), Layers.of(gradients), []
+
+    def average(layer: int) -> None:
+        comm.all_reduce(gradients[PARTS[layer]], op="avg", stream=stream)
+        if stream is not None:
+            stream.record(averaged[layer])
+
     for batch in steps:
-        loss[0] = backward(layers, samples.take(batch[mine]), slots)
-        comm.all_reduce(gradients, op="avg")
-        comm.all_reduce(loss, op="avg")
-        velocity = MOMENTUM * velocity + gradients.astype(np.float32) / LOSS_SCALE
-        weights -= RATE * velocity
+        loss[0] = backward(layers, samples.take(batch[mine]), slots, average)
+        comm.all_reduce(loss, op="avg", stream=stream)
+        for part, event in zip(PARTS, averaged, strict=True):
+            event.synchronize()
+            velocity[part] = MOMENTUM * velocity[part] + gradients[part].astype(np.float32) / LOSS_SCALE
+            weights[part] -= RATE * velocity[part]
+        if stream is not None:
+            stream.synchronize()
         losses.append(float(loss[0]))
     return Outcome(weights, losses)
 
@@ -165,6 +188,8 @@ def with_progress(steps: list[NDArray[np.intp]]) -> Iterator[NDArray[np.intp]]:
 
 
 def main() -> None:
+    # The matrices are small: more BLAS threads would only take the cores from the stream's worker.
+    threadpool_limits(1, user_api="blas")
     comm = rt.init()
     if BATCH % comm.size:
         fitting = ", ".join(str(size) for size in range(1, BATCH + 1) if BATCH % size == 0)
@@ -178,7 +203,7 @@ def main() -> None:
         print(f"{len(training.labels)} samples, {len(steps)} steps of {BATCH}, ranks: {comm.size}", flush=True)
 
     began = time.perf_counter()
-    outcome = train(comm, training, with_progress(steps) if watched else steps)
+    outcome = train(comm, training, with_progress(steps) if watched else steps, rt.Stream())
     seconds = time.perf_counter() - began
 
     if comm.rank == 0:

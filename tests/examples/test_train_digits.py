@@ -1,5 +1,6 @@
 """Data-parallel training is training: same curve as one process, same weights on every rank, digits read correctly."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -23,25 +24,26 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], dict[str, NDArray[np.float32]]]:
-    """What a job of so many ranks ends with: weights and losses, one row per rank; each job runs once."""
-    done: dict[int, dict[str, NDArray[np.float32]]] = {}
+Trained = Callable[..., dict[str, NDArray[np.float32]]]
 
-    def outcome(size: int) -> dict[str, NDArray[np.float32]]:
-        if size not in done:
-            path = tmp_path_factory.mktemp("digits") / f"{size}.npz"
-            job = run(HCCL_RUN, "-n", str(size), JOB, str(EPOCHS), str(path))
-            assert job.returncode == 0, job.stderr
-            with np.load(path) as file:
-                done[size] = dict(file)
-        return done[size]
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """What a job of so many ranks ends with: weights and losses, one row per rank; each job runs once."""
+
+    @functools.cache
+    def outcome(size: int, way: str = "stream") -> dict[str, NDArray[np.float32]]:
+        path = tmp_path_factory.mktemp("digits") / "outcome.npz"
+        job = run(HCCL_RUN, "-n", str(size), JOB, str(EPOCHS), str(path), way)
+        assert job.returncode == 0, job.stderr
+        with np.load(path) as file:
+            return dict(file)
 
     return outcome
 
 
 @pytest.mark.processes
-def test_the_ranks_weights_are_equal_bit_for_bit(trained: Callable[[int], dict[str, NDArray[np.float32]]]) -> None:
+def test_the_ranks_weights_are_equal_bit_for_bit(trained: Trained) -> None:
     weights = trained(4)["weights"]
     assert weights.shape == (4, SIZE) and np.isfinite(weights).all() and weights.std() > 0.01
     bits = weights.view(np.uint32)
@@ -49,10 +51,16 @@ def test_the_ranks_weights_are_equal_bit_for_bit(trained: Callable[[int], dict[s
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_communication_stream_changes_no_bit(size: int, trained: Trained) -> None:
+    streamed, blocking = trained(size), trained(size, "blocking")
+    assert (streamed["weights"].view(np.uint32) == blocking["weights"].view(np.uint32)).all()
+    assert (streamed["losses"] == blocking["losses"]).all()
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("size", [2, 4])
-def test_the_loss_curve_is_that_of_one_process(
-    size: int, trained: Callable[[int], dict[str, NDArray[np.float32]]]
-) -> None:
+def test_the_loss_curve_is_that_of_one_process(size: int, trained: Trained) -> None:
     one, curves = trained(1)["losses"][0], trained(size)["losses"]
     assert one.shape == (EPOCHS * STEPS_PER_EPOCH,)
     assert (curves == curves[0]).all()
