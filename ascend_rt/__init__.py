@@ -35,7 +35,8 @@ def __getattr__(name: str) -> Any:
     from . import acl, hccl
     from .hccl import world
 
-    room = acl if name in acl.__all__ else hccl if name in hccl.__all__ else world
+    # acl has an init and a finalize too, its own.
+    room = hccl if name in hccl.__all__ else acl if name in ("Event", "Stream") else world
     value = getattr(room, name)
     globals()[name] = value
     return value

@@ -1,6 +1,32 @@
-"""The device runtime: one file per noun (device memory, stream, event; later device, context)."""
+"""The device runtime: streams, events and device memory, and pyACL's functions over them.
 
+    from ascend_rt import acl                     stream, ret = acl.rt.create_stream()
+
+acl.rt          device, context, stream, event, memory: integers and return codes
+acl.util        addresses of arrays, and arrays over addresses
+acl.ACL_...     constants and error codes under their C names
+"""
+
+from . import constants, errors, rt
+from . import host_pointers as util
+from .constants import *  # noqa: F403  it lists its names
+from .errors import *  # noqa: F403
 from .event import Event
+from .return_codes import get_recent_err_msg
 from .stream import Stream
+from .system import data_type_size, finalize, finalize_reference, get_version, init
 
-__all__ = ["Event", "Stream"]
+__all__ = [
+    "Event",
+    "Stream",
+    "data_type_size",
+    "finalize",
+    "finalize_reference",
+    "get_recent_err_msg",
+    "get_version",
+    "init",
+    "rt",
+    "util",
+]
+__all__ += constants.__all__
+__all__ += errors.__all__

@@ -11,6 +11,11 @@ class Event:
     def __init__(self) -> None:
         self._mark: _core.Mark | None = None
 
+    @property
+    def recorded(self) -> bool:
+        """Whether a stream has recorded it at least once."""
+        return self._mark is not None
+
     def query(self) -> bool:
         """Whether all that was queued before it is done, or failed."""
         return self._mark is None or self._mark.is_complete()

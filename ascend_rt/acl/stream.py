@@ -108,6 +108,12 @@ class Stream(_core.Stream):
         """Whether all that was queued is done."""
         return self.is_idle()
 
+    def end(self) -> None:
+        """Wait for all that is queued and end the worker thread; nothing can be queued any more. Raises nothing:
+        synchronize first."""
+        while not self.close(JOIN_SECONDS):
+            Stream.attend()
+
     def _tell_what_nobody_can_synchronize(self) -> None:
         told = self.take_failure()
         if told is not None:
@@ -154,8 +160,7 @@ def shut_down() -> int:
     for stream in streams:
         stream.cancel()
     for stream in streams:
-        while not stream.close(JOIN_SECONDS):
-            Stream.attend()
+        stream.end()
     _release_dropped()
     return sum(stream.calls_not_run for stream in streams)
 

@@ -1,7 +1,45 @@
-"""Communicators and collectives, and the errors they raise."""
+"""Communicators and collectives, and the errors they raise.
 
+Communicator has the collectives as methods that raise; the functions that begin with Hccl are C's, return codes and
+take integers (c_api.py).
+"""
+
+from .c_api import (
+    HCCL_ROOT_INFO_BYTES,
+    HcclAllGather,
+    HcclAllReduce,
+    HcclBarrier,
+    HcclBroadcast,
+    HcclCommDestroy,
+    HcclCommInitRootInfo,
+    HcclGetCommAsyncError,
+    HcclGetErrorString,
+    HcclGetRankId,
+    HcclGetRankSize,
+    HcclGetRootInfo,
+    HcclReduceScatter,
+)
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
 from .types import HcclDataType, HcclReduceOp
 
-__all__ = ["Communicator", "HcclDataType", "HcclError", "HcclReduceOp", "HcclResult"]
+__all__ = [
+    "HCCL_ROOT_INFO_BYTES",
+    "Communicator",
+    "HcclAllGather",
+    "HcclAllReduce",
+    "HcclBarrier",
+    "HcclBroadcast",
+    "HcclCommDestroy",
+    "HcclCommInitRootInfo",
+    "HcclDataType",
+    "HcclError",
+    "HcclGetCommAsyncError",
+    "HcclGetErrorString",
+    "HcclGetRankId",
+    "HcclGetRankSize",
+    "HcclGetRootInfo",
+    "HcclReduceOp",
+    "HcclReduceScatter",
+    "HcclResult",
+]

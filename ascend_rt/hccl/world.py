@@ -2,15 +2,15 @@
 
 import atexit
 import os
-import sys
 from dataclasses import dataclass
 
 import numpy.typing as npt
 
 from .. import settings as settings_module
+from ..acl.device import current, leave, stop_streams
 from ..acl.memory import Array, DeviceMemory, Shape
-from ..acl.stream import Stream, abandon_streams, shut_down
-from ..link.rendezvous import JoinError, Membership, join
+from ..acl.stream import Stream
+from ..link.rendezvous import JoinError, Membership
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
 
@@ -41,14 +41,10 @@ def finalize() -> None:
     """
     global _world
     if _world is not None:
-        dropped = shut_down()
-        if dropped:
-            calls = "1 queued call" if dropped == 1 else f"{dropped} queued calls"
-            print(f"rank {_world.membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
-            _world.membership.left_undone(dropped)
+        stop_streams()
         _world.communicator.destroy()
-        _world.membership.close()
         _world = None
+        leave()
 
 
 def empty(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
@@ -69,16 +65,13 @@ def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
 def _get_world() -> World:
     global _world
     if _world is None:
-        settings = settings_module.read()
         try:
-            membership = join(settings)
+            device = current()
         except JoinError as error:
             raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
-        device = membership.rank if settings.device_id is None else settings.device_id
-        memory = DeviceMemory(membership.segment, device, membership.rank)
-        communicator = Communicator(membership, memory, settings)
+        communicator = Communicator(device.membership, device.memory, settings_module.read())
         Stream.attend = staticmethod(communicator._fence_if_quiescing)
-        _world = World(membership, memory, communicator)
+        _world = World(device.membership, device.memory, communicator)
         os.register_at_fork(after_in_child=_forget)
         atexit.register(finalize)
     return _world
@@ -89,5 +82,4 @@ def _forget() -> None:
     global _world
     if _world is not None:
         _world.communicator.destroy()
-        abandon_streams()
         _world = None

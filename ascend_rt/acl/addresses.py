@@ -1,0 +1,103 @@
+"""Integer addresses, looked up before anything touches them.
+
+Device memory is known to the byte: acl.rt.malloc's blocks, and those behind arrays of rt.empty. Host memory is known if
+it came from acl.rt.malloc_host; any other host address is looked up in the map of this process, which costs 0.1 ms.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .device import LocalDevice
+from .errors import ACL_ERROR_RT_PARAM_INVALID, AclError
+from .handles import Live, LiveMemory
+
+UINT8 = np.dtype(np.uint8)
+HUGE = 1 << 63
+
+# Blocks of acl.rt.malloc_host. They need no device and outlive reset_device.
+host_blocks = LiveMemory()
+
+
+class Range(NamedTuple):
+    """Bytes that may be used: where they are, and the memory they lie in as far as it is ours."""
+
+    address: int
+    nbytes: int
+    on_device: bool
+    live: Live | None
+
+    def array(self, dtype: "np.dtype[Any]" = UINT8) -> "np.ndarray[Any, Any]":
+        """The range as an array; it keeps memory of acl.rt.malloc and malloc_host alive."""
+        count = self.nbytes // dtype.itemsize
+        if self.live is not None:
+            return self.live.array(self.address, dtype, count)
+        return array_at(self.address, UINT8, self.nbytes).view(dtype)
+
+
+def device_range(device: LocalDevice, name: str, address: int, nbytes: int) -> Range:
+    """`nbytes` bytes inside one live block of this process's device; AclError (107000) otherwise."""
+    live = device.blocks.around(address)
+    if live is not None:
+        return _inside(name, address, nbytes, live, on_device=True)
+    if 0 < address < HUGE and nbytes < HUGE and device.memory.device.holds(address, nbytes):
+        return Range(address, nbytes, True, None)
+    known = "a null pointer" if address == 0 else "in no live block of this device; was it freed?"
+    raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {known} Expected device memory of acl.rt.malloc")
+
+
+def any_range(device: LocalDevice, name: str, address: int, nbytes: int, *, writes: bool) -> Range:
+    """`nbytes` bytes of this process's device or of host memory; AclError (107000) otherwise."""
+    segment = device.memory.segment
+    if segment.base <= address < segment.base + segment.nbytes:
+        return device_range(device, name, address, nbytes)
+    if address <= 0:
+        raise invalid(f"{name}={address:#x}; expected an address of device or host memory")
+    live = host_blocks.around(address)
+    if live is not None:
+        return _inside(name, address, nbytes, live, on_device=False)
+    if not is_mapped(address, nbytes, writes=writes):
+        what = "write" if writes else "read"
+        raise invalid(f"{name}={address:#x}: this process has no {nbytes} bytes there that it may {what}")
+    return Range(address, nbytes, False, None)
+
+
+def is_mapped(address: int, nbytes: int, *, writes: bool) -> bool:
+    """Whether this process may read (and write) all of these bytes just now."""
+    end = address + nbytes
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, permissions = line.split(None, 2)[:2]
+        start, stop = (int(number, 16) for number in span.split("-"))
+        if start <= address < stop:
+            if permissions[0] != "r" or (writes and permissions[1] != "w"):
+                return False
+            if end <= stop:
+                return True
+            address = stop
+    return False
+
+
+def array_at(address: int, dtype: "np.dtype[Any]", count: int) -> "np.ndarray[Any, Any]":
+    """An array over memory that somebody else keeps alive; the caller has checked the address."""
+    view: np.ndarray[Any, Any] = np.asarray(_Memory(address, dtype, count))
+    return view
+
+
+def invalid(text: str) -> AclError:
+    return AclError(ACL_ERROR_RT_PARAM_INVALID, text)
+
+
+class _Memory:
+    def __init__(self, address: int, dtype: "np.dtype[Any]", count: int) -> None:
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (count,), "typestr": dtype.str}
+
+
+def _inside(name: str, address: int, nbytes: int, live: Live, *, on_device: bool) -> Range:
+    room = live.address + live.nbytes - address
+    if nbytes > room:
+        raise invalid(
+            f"{name}={address:#x}: {nbytes} bytes from there leave their block, which has {live.nbytes} bytes at "
+            f"{live.address:#x} and {room} left"
+        )
+    return Range(address, nbytes, on_device, live)

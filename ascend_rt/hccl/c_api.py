@@ -1,0 +1,341 @@
+"""HCCL's C API by its own names and argument order: integers for addresses and handles, HcclResult for exceptions.
+
+    comm, ret = hccl.HcclCommInitRootInfo(size, root_info, rank)
+    ret = hccl.HcclAllReduce(send, recv, count, acl.ACL_FLOAT16, HCCL_REDUCE_SUM, comm, stream)
+    ret = acl.rt.synchronize_stream(stream)
+
+What C returns through a pointer stands before the result: (value, ret). Collectives only queue; counts are elements.
+Buffers are device memory of this process, contiguous, aligned to their elements. dtype is an HcclDataType or an
+aclDataType; a plain integer is read as HcclDataType. Stream 0 is the default stream of the calling thread's context.
+
+A wrong argument gives its code here, and all other ranks learn of it, as in the Python methods: the call of every rank
+fails, and synchronize_stream tells it on each. acl.get_recent_err_msg() has the words.
+
+    HCCL_E_PTR (2)           an address or communicator is 0
+    HCCL_E_PARA (1)          address, count, root, communicator or stream is wrong
+    HCCL_E_NOT_SUPPORT (5)   dtype or reduce operation is unknown
+    HCCL_E_RUNTIME (15)      no device is set, or this thread has no context
+"""
+
+# ruff: noqa: N802  the functions have their C names
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from .. import settings as settings_module
+from ..acl import device as local
+from ..acl.addresses import array_at, device_range
+from ..acl.constants import aclDataType
+from ..acl.errors import ACL_ERROR_RT_CONTEXT_NULL, AclError
+from ..acl.handles import Handles
+from ..acl.memory import Array
+from ..acl.return_codes import integer, set_recent_err_msg
+from ..acl.stream import Stream
+from ..diag.vocabulary import AbortKind, split_abort_word
+from ..plan.collectives import COLLECTIVES
+from . import world
+from .arguments import RefusedError
+from .communicator import CODES, Communicator
+from .errors import HcclError, HcclResult
+from .types import HcclDataType, HcclReduceOp, dtype_of_number
+
+HCCL_ROOT_INFO_BYTES = 4108
+MOST_ELEMENTS = 0x7FFFFFFFF  # HCCL's own limit of a count
+
+ERROR_STRINGS = {
+    HcclResult.HCCL_SUCCESS: "no error",
+    HcclResult.HCCL_E_PARA: "parameter error",
+    HcclResult.HCCL_E_PTR: "empty pointer",
+    HcclResult.HCCL_E_MEMORY: "memory error",
+    HcclResult.HCCL_E_INTERNAL: "internal error",
+    HcclResult.HCCL_E_NOT_SUPPORT: "not support feature",
+    HcclResult.HCCL_E_NOT_FOUND: "not found specific resource",
+    HcclResult.HCCL_E_UNAVAIL: "resource unavailable",
+    HcclResult.HCCL_E_SYSCALL: "call system interface error",
+    HcclResult.HCCL_E_TIMEOUT: "timeout",
+    HcclResult.HCCL_E_OPEN_FILE_FAILURE: "open file fail",
+    HcclResult.HCCL_E_TCP_CONNECT: "tcp connect fail",
+    HcclResult.HCCL_E_ROCE_CONNECT: "roce connect fail",
+    HcclResult.HCCL_E_TCP_TRANSFER: "tcp transfer fail",
+    HcclResult.HCCL_E_ROCE_TRANSFER: "roce transfer fail",
+    HcclResult.HCCL_E_RUNTIME: "call runtime api fail",
+    HcclResult.HCCL_E_DRV: "call driver api fail",
+    HcclResult.HCCL_E_PROFILING: "call profiling api fail",
+    HcclResult.HCCL_E_CCE: "call cce api fail",
+    HcclResult.HCCL_E_NETWORK: "call network api fail",
+    HcclResult.HCCL_E_AGAIN: "try again",
+    HcclResult.HCCL_E_REMOTE: "error cqe",
+    HcclResult.HCCL_E_SUSPENDING: "error communicator suspending",
+    HcclResult.HCCL_E_OPRETRY_FAIL: "retry constraint",
+    HcclResult.HCCL_E_OOM: "out of memory",
+}
+
+DATA_TYPE_OF_ACL = {
+    aclDataType.ACL_FLOAT: HcclDataType.HCCL_DATA_TYPE_FP32,
+    aclDataType.ACL_FLOAT16: HcclDataType.HCCL_DATA_TYPE_FP16,
+    aclDataType.ACL_INT8: HcclDataType.HCCL_DATA_TYPE_INT8,
+    aclDataType.ACL_INT32: HcclDataType.HCCL_DATA_TYPE_INT32,
+    aclDataType.ACL_UINT8: HcclDataType.HCCL_DATA_TYPE_UINT8,
+    aclDataType.ACL_INT16: HcclDataType.HCCL_DATA_TYPE_INT16,
+    aclDataType.ACL_UINT16: HcclDataType.HCCL_DATA_TYPE_UINT16,
+    aclDataType.ACL_UINT32: HcclDataType.HCCL_DATA_TYPE_UINT32,
+    aclDataType.ACL_INT64: HcclDataType.HCCL_DATA_TYPE_INT64,
+    aclDataType.ACL_UINT64: HcclDataType.HCCL_DATA_TYPE_UINT64,
+    aclDataType.ACL_DOUBLE: HcclDataType.HCCL_DATA_TYPE_FP64,
+    aclDataType.ACL_BF16: HcclDataType.HCCL_DATA_TYPE_BFP16,
+}
+
+P = ParamSpec("P")
+Value = TypeVar("Value")
+
+_communicators: Handles[Communicator] = Handles("communicator")
+
+
+class _Error(Exception):
+    """What makes a function return `code`."""
+
+    def __init__(self, code: HcclResult, text: str) -> None:
+        self.code = code
+        super().__init__(text)
+
+
+def _returns_result(function: Callable[P, None]) -> Callable[P, HcclResult]:
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> HcclResult:
+        try:
+            function(*args, **kwargs)
+        except (_Error, AclError, HcclError, RefusedError) as error:
+            return _tell(error)
+        return HcclResult.HCCL_SUCCESS
+
+    return call
+
+
+def _returns_value_and_result(function: Callable[P, Value]) -> Callable[P, tuple[Value | int, HcclResult]]:
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> tuple[Value | int, HcclResult]:
+        try:
+            return function(*args, **kwargs), HcclResult.HCCL_SUCCESS
+        except (_Error, AclError, HcclError) as error:
+            return 0, _tell(error)
+
+    return call
+
+
+def _tell(error: AclError | HcclError | RefusedError | _Error) -> HcclResult:
+    set_recent_err_msg(str(error))
+    if isinstance(error, AclError):
+        no_device = error.code == ACL_ERROR_RT_CONTEXT_NULL
+        return HcclResult.HCCL_E_RUNTIME if no_device else HcclResult.HCCL_E_PARA
+    return error.code
+
+
+# ---- communicators ----
+
+
+@_returns_value_and_result
+def HcclGetRootInfo() -> bytes:
+    """(root info, ret): 4108 bytes that name this job, for rank 0 to hand to the others."""
+    return _root_info()
+
+
+@_returns_value_and_result
+def HcclCommInitRootInfo(n_ranks: int, root_info: bytes, rank: int, /) -> int:
+    """(comm, ret): a handle of the communicator of all ranks of the job, which rt.init() gives too.
+
+    Blocks until every rank has joined. HCCL_E_NOT_SUPPORT: n_ranks is not the size of the job; HCCL_E_PARA: rank is not
+    this process's, or root_info is another job's; HCCL_E_UNAVAIL: the job cannot be joined.
+    """
+    n_ranks, rank = integer("n_ranks", n_ranks), integer("rank", rank)
+    if not isinstance(root_info, bytes):
+        raise TypeError(f"root_info is a {type(root_info).__name__}; expected the bytes of HcclGetRootInfo")
+    if root_info != _root_info():
+        raise _Error(HcclResult.HCCL_E_PARA, "root_info is not what HcclGetRootInfo returns in this job")
+    settings = settings_module.read()
+    size, own = settings.rank_size or 1, settings.rank_id or 0
+    if n_ranks != size:
+        text = f"rank {own}: n_ranks={n_ranks}; expected {size}, all ranks of the job, and no other number yet"
+        raise _Error(HcclResult.HCCL_E_NOT_SUPPORT, text)
+    if rank != own:
+        raise _Error(HcclResult.HCCL_E_PARA, f"rank={rank}; expected {own}, the rank of this process")
+    return _communicators.add(world.init())
+
+
+@_returns_result
+def HcclCommDestroy(comm: int, /) -> None:
+    """The handle is used no more. The job's communicator stays until rt.finalize or the end of the process."""
+    _find_communicator(comm)
+    _communicators.remove(comm)
+
+
+@_returns_value_and_result
+def HcclGetRankSize(comm: int, /) -> int:
+    """(number of ranks, ret)"""
+    return _find_communicator(comm).size
+
+
+@_returns_value_and_result
+def HcclGetRankId(comm: int, /) -> int:
+    """(rank of this process in comm, ret)"""
+    return _find_communicator(comm).rank
+
+
+@_returns_value_and_result
+def HcclGetCommAsyncError(comm: int, /) -> HcclResult:
+    """(HCCL_SUCCESS, ret), or what has ended the communicator: HCCL_E_REMOTE when a rank died, HCCL_E_TIMEOUT ..."""
+    word = _find_communicator(comm)._membership.segment.abort_word()
+    if not word:
+        return HcclResult.HCCL_SUCCESS
+    return CODES[AbortKind(split_abort_word(word)[0])][0]
+
+
+def HcclGetErrorString(result: int, /) -> str:
+    """What HCCL calls a result; "unknown error" for any other integer."""
+    return {int(code): text for code, text in ERROR_STRINGS.items()}.get(integer("result", result), "unknown error")
+
+
+# ---- collectives ----
+
+
+@_returns_result
+def HcclAllReduce(send: int, recv: int, count: int, dtype: int, op: int, comm: int, stream: int, /) -> None:
+    """Fold `count` elements of every rank's send into every rank's recv, which may be send."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        communicator.all_reduce(elements.at("send", send), elements.at("recv", recv), _op(op), on)
+
+    _queue("all_reduce", count, dtype, comm, stream, queue)
+
+
+def HcclBroadcast(buffer: int, count: int, dtype: int, root: int, comm: int, stream: int, /) -> HcclResult:
+    """The root's `count` elements at buffer come to every rank's buffer."""
+    return broadcast_out_of_place(buffer, buffer, count, dtype, root, comm, stream)
+
+
+@_returns_result
+def broadcast_out_of_place(
+    send: int, recv: int, count: int, dtype: int, root: int, comm: int, stream: int, /
+) -> None:
+    """The root's `count` elements at send come to every rank's recv, the root's included; off the root send is unused.
+    HCCL's first generation broadcast so (capi.hcclBroadcast)."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        number = integer("root", root)
+        if not 0 <= number < communicator.size:
+            raise RefusedError(f"root={number}; expected a rank, 0 to {communicator.size - 1}")
+        out = elements.at("recv", recv)
+        if communicator.rank == number and send != recv:
+            x = elements.at("send", send)
+            on.copy(_address(out), _address(x), x.nbytes, (out, x))
+        communicator.broadcast(out, number, on)
+
+    _queue("broadcast", count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclAllGather(send: int, recv: int, send_count: int, dtype: int, comm: int, stream: int, /) -> None:
+    """Every rank's `send_count` elements, one behind another in rank order, in every rank's recv."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        size = communicator.size
+        communicator.all_gather(elements.at("send", send), elements.at("recv", recv, size), on)
+
+    _queue("all_gather", send_count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclReduceScatter(send: int, recv: int, recv_count: int, dtype: int, op: int, comm: int, stream: int, /) -> None:
+    """Fold send, which has `recv_count` elements for each rank; each rank's recv gets its own of the result."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        x, out = elements.at("send", send, communicator.size), elements.at("recv", recv)
+        communicator.reduce_scatter(x, out, _op(op), on)
+
+    _queue("reduce_scatter", recv_count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclBarrier(comm: int, stream: int, /) -> None:
+    """What is queued on the stream from here on runs when every rank's stream is here."""
+    _find_communicator(comm).barrier(_find_stream(stream))
+
+
+class _Elements:
+    """Elements of one type in device memory."""
+
+    def __init__(self, count: int, dtype: "np.dtype[Any]") -> None:
+        self._count, self._dtype = count, dtype
+
+    def at(self, name: str, address: int, blocks: int = 1) -> Array:
+        """`blocks` times `count` elements at an address, as an array that keeps their block alive."""
+        address = integer(name, address)
+        if not self._count:
+            return np.empty(0, self._dtype)
+        if address == 0:
+            raise RefusedError(f"{name} is a null pointer", HcclResult.HCCL_E_PTR)
+        if address % self._dtype.itemsize:
+            raise RefusedError(f"{name}={address:#x}; expected a multiple of the {self._dtype.itemsize} bytes of dtype")
+        device, nbytes = local.in_use(), blocks * self._count * self._dtype.itemsize
+        try:
+            found = device_range(device, name, address, nbytes)
+        except AclError as error:
+            raise RefusedError(str(error)) from None
+        if found.live is None:
+            return array_at(address, np.dtype(np.uint8), nbytes).view(self._dtype)
+        return found.live.array(address, self._dtype, blocks * self._count)
+
+
+def _queue(
+    kind: str,
+    count: int,
+    dtype: int,
+    comm: int,
+    stream: int,
+    queue: Callable[[Communicator, Stream, _Elements], None],
+) -> None:
+    """Queues one collective. If its arguments are wrong, what is queued is the refusal: nobody is left waiting."""
+    communicator, on = _find_communicator(comm), _find_stream(stream)
+    try:
+        count = integer("count", count)
+        if not 0 <= count <= MOST_ELEMENTS:
+            raise RefusedError(f"count={count}; expected 0 to {MOST_ELEMENTS}")
+        queue(communicator, on, _Elements(count, _dtype(dtype)))
+    except RefusedError as error:
+        communicator._refuse(COLLECTIVES[kind].number, str(error), on)
+        raise
+
+
+def _address(x: Array) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+def _dtype(dtype: int) -> "np.dtype[Any]":
+    number = DATA_TYPE_OF_ACL.get(dtype) if isinstance(dtype, aclDataType) else integer("dtype", dtype)
+    if number not in set(HcclDataType):
+        text = f"dtype={dtype!r}; expected one of HcclDataType or its like of aclDataType"
+        raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
+    return dtype_of_number(int(number))
+
+
+def _op(op: int) -> str:
+    number = integer("op", op)
+    if number not in set(HcclReduceOp):
+        raise RefusedError(f"op={number}; expected one of HcclReduceOp, 0 to 4", HcclResult.HCCL_E_NOT_SUPPORT)
+    return HcclReduceOp(number).name.removeprefix("HCCL_REDUCE_").lower()
+
+
+def _find_communicator(comm: int) -> Communicator:
+    handle = integer("comm", comm)
+    if handle == 0:
+        raise _Error(HcclResult.HCCL_E_PTR, "comm is a null pointer")
+    return _communicators.get(handle)
+
+
+def _find_stream(stream: int) -> Stream:
+    return local.in_use().stream(integer("stream", stream))
+
+
+def _root_info() -> bytes:
+    return (settings_module.read().ascend_rt_job or "alone").encode().ljust(HCCL_ROOT_INFO_BYTES, b"\0")
