@@ -4,7 +4,7 @@
 
 Every rank holds all weights and works on its share of each batch.  The weights start on rank 0 and are broadcast; the
 gradients are fp16 in device memory and averaged over the ranks, so all ranks take the same step and their weights stay
-equal bit for bit.  Each layer's gradient is averaged on a communication stream as soon as the backward pass has left the
+equal bit for bit.  Each layer's gradient is averaged on a communication stream once the backward pass has left the
 layer, and the layer's step waits for its event.  With one rank, or without hccl-run, it is ordinary training.
 
 The samples are 1,797 digits of 8x8 pixels: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI
