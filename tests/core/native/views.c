@@ -8,7 +8,7 @@
 #include "expect.h"
 #include "view.h"
 
-enum { MOST_NDIM = 6, AREA_NBYTES = 1 << 16, MOST_ELEMENTS = 3000 };
+enum { MOST_NDIM = 6, AREA_NBYTES = 1 << 16 };
 
 struct array {
     size_t item_nbytes;
@@ -21,7 +21,8 @@ struct array {
 /* Dimensions in random order of nesting, each with a stride that leaves room for what it contains, or, for reading, 0. */
 static struct array draw_array(struct dice *dice, bool for_storing)
 {
-    struct array array = {.item_nbytes = (size_t)1 << roll_below(dice, 4), .ndim = (int)roll_below(dice, MOST_NDIM + 1), .count = 1};
+    struct array array = {.item_nbytes = (size_t)1 << roll_below(dice, 4), .count = 1};
+    array.ndim = (int)roll_below(dice, MOST_NDIM + 1);
     int order[MOST_NDIM];
     for (int i = 0; i < array.ndim; i++)
         order[i] = i;

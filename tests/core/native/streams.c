@@ -1,0 +1,419 @@
+/* Ranks as threads, each with one to three streams: random calls of one communicator, queued in random order of streams.
+ *
+ *     streams SIZE SEED BATCHES PLANFILE spin|sleep
+ *
+ * A batch is some calls that all ranks queue alike, each on a stream of its own choice, with events between the streams,
+ * in device memory, plain or strided memory; perhaps one of them is a mismatch or a refusal, and then it and all behind it
+ * must fail alike and leave memory as it was.  After the last batch one rank cancels its streams in the middle of its
+ * calls, and nobody hangs. */
+#include <pthread.h>
+
+#include "calls.h"
+#include "elements.h"
+#include "expect.h"
+#include "order.h"
+#include "stream.h"
+
+enum { MOST_RANKS = 8, MOST_STREAMS = 3, MOST_CALLS = 6, FEW = 300, PIECE_NBYTES = 512 * MOST_RANKS };
+enum { REGION_NBYTES = MOST_RANKS * FEW * 4 * 2, SCRATCH_NBYTES = 1 << 18, WINDOW_NBYTES = 4 << 20 };
+
+struct test {
+    uint32_t size;
+    uint64_t seed, batches;
+    bool sleeps;
+    struct segment segment;
+    struct plan_file plans;
+};
+
+/* Elements of one operand: `step` 2 leaves every other one out. */
+struct operand {
+    unsigned char *device, *plain, *base, *image;
+    int64_t step;
+    struct view view;
+    struct dimensions dimensions;
+};
+
+struct slot {
+    struct drawn drawn;
+    struct operand in, out;
+    uint32_t stream;
+};
+
+struct runner {
+    struct test *test;
+    uint32_t rank;
+    pthread_t thread;
+    struct arena arena;
+    struct communicator communicator;
+    struct call_queue queue;
+    struct dice common, own;
+    struct stream streams[MOST_STREAMS];
+    bool poisoned[MOST_STREAMS]; /* expected */
+    struct slot slots[MOST_CALLS];
+    uint64_t reaped, queued; /* tasks: all come back */
+    uint64_t failures;
+};
+
+/* ---- operands ---- */
+
+static void place(struct runner *runner, struct operand *operand, const struct drawn *drawn, uint64_t count)
+{
+    size_t item = dtype_nbytes(drawn->dtype);
+    operand->base = roll_below(&runner->own, 2) ? operand->device : operand->plain;
+    operand->step = 1 + roll_below(&runner->own, 2);
+    EXPECT(count * item * 2 <= REGION_NBYTES);
+    for (size_t i = 0; i < REGION_NBYTES; i++)
+        operand->base[i] = (unsigned char)(i * 5 + runner->rank);
+    int64_t shape = (int64_t)count, stride = operand->step * (int64_t)item;
+    EXPECT(view_strided(&operand->view, &operand->dimensions, operand->base, item, 1, &shape, &stride));
+}
+
+static void store(struct operand *operand, unsigned char *base, const struct drawn *drawn, uint64_t index, double value)
+{
+    store_element(drawn->dtype, base, index * (uint64_t)operand->step, value);
+}
+
+static uint64_t in_count(const struct runner *runner, const struct drawn *drawn)
+{
+    return drawn->count * (drawn->collective == REDUCE_SCATTER ? runner->test->size : 1);
+}
+
+static uint64_t out_count(const struct runner *runner, const struct drawn *drawn)
+{
+    return drawn->count * (drawn->collective == ALL_GATHER ? runner->test->size : 1);
+}
+
+static void prepare(struct runner *runner, struct slot *slot, uint64_t round)
+{
+    place(runner, &slot->in, &slot->drawn, in_count(runner, &slot->drawn));
+    place(runner, &slot->out, &slot->drawn, out_count(runner, &slot->drawn));
+    for (uint64_t i = 0; i < in_count(runner, &slot->drawn); i++)
+        store(&slot->in, slot->in.base, &slot->drawn, i, element_of(round, runner->rank, i, &slot->drawn));
+    memcpy(slot->in.image, slot->in.base, REGION_NBYTES);
+    memcpy(slot->out.image, slot->out.base, REGION_NBYTES);
+}
+
+static void compare(struct runner *runner, struct slot *slot, uint64_t round, bool done)
+{
+    if (done && slot->drawn.collective != BARRIER)
+        for (uint64_t i = 0; i < out_count(runner, &slot->drawn); i++)
+            store(&slot->out, slot->out.image, &slot->drawn, i,
+                  result_of(round, runner->rank, runner->test->size, i, &slot->drawn));
+    EXPECT(!memcmp(slot->in.image, slot->in.base, REGION_NBYTES));
+    EXPECT(!memcmp(slot->out.image, slot->out.base, REGION_NBYTES));
+}
+
+/* ---- queueing ---- */
+
+static void says_where(void *context, char *text, size_t nbytes)
+{
+    snprintf(text, nbytes, "call %d of the batch", ((const struct task *)context)->instruction);
+}
+
+static struct task *new_task(enum task_kind kind)
+{
+    struct task *task = calloc(1, sizeof *task);
+    EXPECT(task != NULL);
+    task->kind = kind;
+    return task;
+}
+
+static void append(struct runner *runner, uint32_t stream, struct task *task)
+{
+    EXPECT(stream_append(&runner->streams[stream], task));
+    runner->queued++;
+}
+
+static void release(struct task *task)
+{
+    if (task->kind == TASK_RECORD || task->kind == TASK_WAIT)
+        mark_release(task->mark);
+    free(task);
+}
+
+static void reap(struct runner *runner, uint32_t stream)
+{
+    struct task *task;
+    while ((task = stream_reap(&runner->streams[stream]))) {
+        release(task);
+        runner->reaped++;
+    }
+}
+
+static struct mark *record(struct runner *runner, uint32_t stream)
+{
+    struct mark *mark = mark_new();
+    struct task *task = new_task(TASK_RECORD);
+    task->mark = mark_hold(mark);
+    append(runner, stream, task);
+    return mark;
+}
+
+static void wait_between_streams(struct runner *runner)
+{
+    uint32_t from = roll_below(&runner->own, MOST_STREAMS), to = roll_below(&runner->own, MOST_STREAMS);
+    struct task *task = new_task(TASK_WAIT);
+    task->mark = record(runner, from);
+    append(runner, to, task);
+    runner->poisoned[to] = runner->poisoned[to] || runner->poisoned[from];
+}
+
+static void queue_call(struct runner *runner, uint32_t index, bool refuses)
+{
+    struct slot *slot = &runner->slots[index];
+    struct communicator *c = &runner->communicator;
+    struct call call = {.collective = slot->drawn.collective, .dtype = slot->drawn.dtype, .op = slot->drawn.op,
+                        .root = slot->drawn.root, .count = slot->drawn.count, .in = slot->in.base, .out = slot->out.base,
+                        .strided_in = &slot->in.view, .strided_out = &slot->out.view};
+    struct task *task = new_task(refuses ? TASK_REFUSAL : TASK_CALL);
+    task->instruction = (int)index;
+    task->call.queue = &runner->queue;
+    task->call.why = "for a test";
+    if (refuses) {
+        task->call.issue.collective = call.collective;
+        task->call.issue.number = communicator_take_number(c);
+    } else {
+        prefer_choice(c, &call, slot->drawn.fingerprint);
+        EXPECT_EQUAL(communicator_issue(c, &call, &task->call.issue), CALL_DONE);
+    }
+    task->call.ticket = call_queue_take_ticket(&runner->queue);
+    append(runner, slot->stream, task);
+}
+
+/* ---- batches ---- */
+
+static struct drawn draw(struct runner *runner)
+{
+    struct test *test = runner->test;
+    struct drawn drawn = roll_below(&runner->common, 3) ? draw_plan(&runner->common, &test->plans)
+                                                        : draw_payload(&runner->common, test->size);
+    drawn.count = drawn.in_line ? drawn.count : drawn.count % FEW;
+    return drawn;
+}
+
+static void finish(struct runner *runner, uint32_t stream)
+{
+    struct mark *mark = record(runner, stream);
+    EXPECT_EQUAL(mark_wait(mark, &linux_host, &runner->streams[stream].issuer_patience, 0), WAIT_ARRIVED);
+    EXPECT_EQUAL(mark->failure != NULL, runner->poisoned[stream]);
+    mark_release(mark);
+    reap(runner, stream);
+}
+
+static void check_failure(struct runner *runner, uint32_t stream, uint32_t bad, struct failure **common)
+{
+    struct failure *failure = stream_take_failure(&runner->streams[stream]);
+    EXPECT_EQUAL(failure != NULL, runner->poisoned[stream]);
+    runner->poisoned[stream] = false;
+    if (!failure)
+        return;
+    char where[WHERE_NBYTES];
+    snprintf(where, sizeof where, "call %u of the batch", bad);
+    EXPECT_EQUAL(failure->how, CALL_DIFFERS);
+    for (uint32_t rank = 0; rank < runner->test->size; rank++)
+        EXPECT(!strcmp(failure->statements[rank].where, where));
+    call_queue_told(&runner->queue, failure);
+    EXPECT(!*common || *common == failure);
+    failure_release(*common);
+    *common = failure;
+}
+
+static void reopen(struct runner *runner, uint32_t stream);
+
+static void one_batch(struct runner *runner, uint64_t batch)
+{
+    const uint32_t size = runner->test->size, calls = 1 + roll_below(&runner->common, MOST_CALLS);
+    const uint32_t fault = roll_below(&runner->common, 4), odd = roll_below(&runner->common, size);
+    uint32_t bad = fault < 2 ? roll_below(&runner->common, calls) : calls;
+    uint32_t used = 1 + roll_below(&runner->own, MOST_STREAMS);
+    for (uint32_t i = 0; i < calls; i++) {
+        struct slot *slot = &runner->slots[i];
+        struct drawn drawn = draw(runner), other = draw(runner);
+        if (i == bad && fault == 0 && (size == 1 || same_call(&drawn, &other)))
+            bad = calls; /* no mismatch after all */
+        bool differs = i == bad && fault == 0 && runner->rank == odd;
+        slot->drawn = differs ? other : drawn;
+        slot->stream = roll_below(&runner->own, used);
+        prepare(runner, slot, batch * MOST_CALLS + i);
+        if (roll_below(&runner->own, 3) == 0)
+            wait_between_streams(runner);
+        queue_call(runner, i, i == bad && fault == 1 && runner->rank == odd);
+        runner->poisoned[slot->stream] = runner->poisoned[slot->stream] || i >= bad;
+    }
+    for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
+        finish(runner, stream);
+    struct failure *common = NULL;
+    for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
+        check_failure(runner, stream, bad, &common);
+    EXPECT_EQUAL(common != NULL, bad < calls);
+    runner->failures += common != NULL;
+    failure_release(common);
+    for (uint32_t i = 0; i < calls; i++)
+        compare(runner, &runner->slots[i], batch * MOST_CALLS + i, i < bad);
+    if (roll_below(&runner->own, 5) == 0)
+        reopen(runner, roll_below(&runner->own, MOST_STREAMS));
+}
+
+/* ---- streams ---- */
+
+static void open_stream(struct runner *runner, uint32_t index)
+{
+    struct stream *stream = &runner->streams[index];
+    EXPECT(stream_open(stream, new_task(TASK_END)));
+    runner->queued++;
+    stream->host.where = says_where;
+    if (runner->test->sleeps)
+        stream->patience.spins = stream->patience.yields = stream->idle_patience.spins = stream->idle_patience.yields = 0;
+    stream->patience.sleep_ns = stream->idle_patience.sleep_ns = stream->issuer_patience.sleep_ns = UINT64_C(20000000000);
+}
+
+static void close_stream(struct runner *runner, uint32_t index)
+{
+    struct stream *stream = &runner->streams[index];
+    while (!stream_join(stream, 50000000))
+        ;
+    reap(runner, index);
+    if (stream->oldest != &stream->end) {
+        release(stream->oldest);
+        runner->reaped++;
+    }
+    EXPECT_EQUAL(stream->patience.late_sleeps + stream->idle_patience.late_sleeps + stream->issuer_patience.late_sleeps, 0);
+    failure_release(stream->poison);
+    pthread_mutex_destroy(&stream->lock);
+}
+
+static void reopen(struct runner *runner, uint32_t index)
+{
+    close_stream(runner, index);
+    open_stream(runner, index);
+}
+
+/* Rank 0 drops its streams somewhere in the calls; the others end, too. */
+static void cancelled_batch(struct runner *runner)
+{
+    runner->communicator.waiter.patience.sleep_ns = 10000000; /* an abort wakes nobody */
+    for (uint32_t i = 0; i < MOST_CALLS; i++) {
+        struct slot *slot = &runner->slots[i];
+        slot->drawn = draw(runner);
+        slot->stream = roll_below(&runner->own, MOST_STREAMS);
+        prepare(runner, slot, i);
+        queue_call(runner, i, false);
+        for (uint32_t stream = 0; runner->rank == 0 && i == 2 && stream < MOST_STREAMS; stream++)
+            stream_cancel(&runner->streams[stream]);
+    }
+    if (runner->rank == 0)
+        for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
+            close_stream(runner, stream);
+    if (runner->rank == 0) /* what the server of the job does then */
+        store_release(&segment_rank(&runner->test->segment, 0)->state, RANK_LEFT);
+    for (uint32_t stream = 0; runner->rank > 0 && stream < MOST_STREAMS; stream++)
+        close_stream(runner, stream);
+}
+
+/* ---- a rank ---- */
+
+static void *run_rank(void *argument)
+{
+    struct runner *runner = argument;
+    for (uint64_t batch = 0; batch < runner->test->batches; batch++)
+        one_batch(runner, batch);
+    EXPECT_EQUAL(runner->communicator.waiter.patience.late_sleeps, 0);
+    cancelled_batch(runner);
+    EXPECT_EQUAL(runner->reaped, runner->queued);
+    return NULL;
+}
+
+static void add_choices(struct runner *runner)
+{
+    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, spread[] = {BROADCAST, ALL_GATHER, BARRIER};
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++)
+            add_in_line(&runner->communicator, spread[j], dtypes[i], 0);
+        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++)
+            add_in_line(&runner->communicator, ALL_REDUCE, dtypes[i], op);
+        for (size_t j = 0; j < runner->test->plans.nplans; j++) {
+            const struct packed *packed = &runner->test->plans.plans[j];
+            if (packed->rank == runner->rank)
+                for (uint8_t op = 0; op < (reduces(packed->collective) ? REDUCE_OP_COUNT : 1); op++)
+                    add_packed(&runner->communicator, packed, dtypes[i], op);
+        }
+    }
+}
+
+static uint64_t allocate(struct runner *runner, uint64_t nbytes)
+{
+    uint64_t offset;
+    EXPECT_EQUAL(arena_malloc(&runner->arena, nbytes, &offset), ARENA_DONE);
+    return offset;
+}
+
+static void open_operand(struct runner *runner, struct operand *operand)
+{
+    operand->device = runner->test->segment.base + allocate(runner, REGION_NBYTES);
+    operand->plain = malloc(REGION_NBYTES);
+    operand->image = malloc(REGION_NBYTES);
+    EXPECT(operand->plain && operand->image);
+}
+
+static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
+{
+    uint32_t members[MOST_RANKS];
+    for (uint32_t i = 0; i < test->size; i++)
+        members[i] = i;
+    *runner = (struct runner){.test = test, .rank = rank, .common = {test->seed}, .own = {test->seed + rank + 1}};
+    EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
+    struct communicator *c = &runner->communicator;
+    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
+    c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
+    c->waiter.patience.sleep_ns = UINT64_C(20000000000);
+    c->scratch_offset = allocate(runner, c->scratch_nbytes = SCRATCH_NBYTES);
+    c->piece_nbytes = PIECE_NBYTES;
+    c->staging_offset = allocate(runner, 2 * PIECE_NBYTES);
+    c->has_staging = true;
+    call_queue_open(&runner->queue, c);
+    for (uint32_t i = 0; i < MOST_CALLS; i++) {
+        open_operand(runner, &runner->slots[i].in);
+        open_operand(runner, &runner->slots[i].out);
+    }
+    for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
+        open_stream(runner, stream);
+    add_choices(runner);
+}
+
+static void close_rank(struct runner *runner)
+{
+    for (uint32_t i = 0; i < MOST_CALLS; i++) {
+        free(runner->slots[i].in.plain);
+        free(runner->slots[i].in.image);
+        free(runner->slots[i].out.plain);
+        free(runner->slots[i].out.image);
+    }
+    call_queue_close(&runner->queue);
+    communicator_close(&runner->communicator);
+    arena_close(&runner->arena);
+}
+
+int main(int argc, char **argv)
+{
+    EXPECT_EQUAL(argc, 6);
+    struct test test = {.size = (uint32_t)strtoul(argv[1], NULL, 0), .seed = strtoull(argv[2], NULL, 0),
+                        .batches = strtoull(argv[3], NULL, 0), .sleeps = !strcmp(argv[5], "sleep")};
+    static struct runner runners[MOST_RANKS];
+    EXPECT(test.size >= 1 && test.size <= MOST_RANKS);
+    plan_file_read(&test.plans, argv[4]);
+    struct segment_sizes sizes = {.ranks = test.size, .devices = test.size, .window_nbytes = WINDOW_NBYTES,
+                                  .hbm_limit = UINT64_MAX, .hbm_device_limit = UINT64_MAX};
+    EXPECT_EQUAL(segment_create(&test.segment, &sizes), 0);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        open_rank(&runners[rank], &test, rank);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        EXPECT_EQUAL(pthread_create(&runners[rank].thread, NULL, run_rank, &runners[rank]), 0);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        EXPECT_EQUAL(pthread_join(runners[rank].thread, NULL), 0);
+    printf("streams of %u ranks, seed %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " failed, %u committed\n", test.size,
+           test.seed, test.batches, runners[0].failures, runners[0].communicator.phase);
+    for (uint32_t rank = 0; rank < test.size; rank++)
+        close_rank(&runners[rank]);
+    plan_file_close(&test.plans);
+    return 0;
+}

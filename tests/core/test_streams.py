@@ -1,0 +1,35 @@
+"""Streams as native threads: queued calls, events, failures, cancelling, under both sanitizers and without Python."""
+
+import random
+import re
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+
+pytestmark = pytest.mark.threads
+
+PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "calls")]
+STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "queue")]
+BATCHES = {"thread": {1: 60, 2: 120, 3: 80}, "address": {1: 150, 2: 300, 3: 200}}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("waiting", ["spin", "sleep"])
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_random_batches(
+    compile_and_run: Callable[..., str],
+    engine: list[str],
+    plan_file: Callable[..., str],
+    sanitizer: Literal["thread", "address"],
+    waiting: str,
+    size: int,
+) -> None:
+    seed, batches = random.randrange(2**32), BATCHES[sanitizer][size]
+    said = compile_and_run(
+        [*PROGRAM, *STREAMS, *engine], sanitizer, str(size), str(seed), str(batches), plan_file(size), waiting
+    )
+    found = re.fullmatch(
+        rf"streams of {size} ranks, seed {seed}: {batches} batches, (\d+) failed, (\d+) committed\n", said
+    )
+    assert found and all(int(number) > 0 for number in found.groups()), said
