@@ -1,4 +1,5 @@
-/* Ranks as threads, each with one to three streams: random calls of one communicator, queued in random order of streams.
+/* Ranks as threads, each with one to three streams: random calls of one communicator, queued in random order of
+ * streams.
  *
  *     streams SIZE SEED BATCHES PLANFILE spin|sleep
  *
@@ -7,15 +8,15 @@
  * must fail alike and leave memory as it was.  After the last batch one rank cancels its streams in the middle of its
  * calls, and nobody hangs. */
 #include <pthread.h>
+#include <string.h>
 
-#include "calls.h"
-#include "elements.h"
 #include "expect.h"
 #include "order.h"
+#include "slots.h"
 #include "stream.h"
 
-enum { MOST_RANKS = 8, MOST_STREAMS = 3, MOST_CALLS = 6, FEW = 300, PIECE_NBYTES = 512 * MOST_RANKS };
-enum { REGION_NBYTES = MOST_RANKS * FEW * 4 * 2, SCRATCH_NBYTES = 1 << 18, WINDOW_NBYTES = 4 << 20 };
+enum { MOST_STREAMS = 3, MOST_CALLS = 6, PIECE_NBYTES = 512 * MOST_RANKS };
+enum { SCRATCH_NBYTES = 1 << 18, WINDOW_NBYTES = 4 << 20 };
 
 struct test {
     uint32_t size;
@@ -23,20 +24,6 @@ struct test {
     bool sleeps;
     struct segment segment;
     struct plan_file plans;
-};
-
-/* Elements of one operand: `step` 2 leaves every other one out. */
-struct operand {
-    unsigned char *device, *plain, *base, *image;
-    int64_t step;
-    struct view view;
-    struct dimensions dimensions;
-};
-
-struct slot {
-    struct drawn drawn;
-    struct operand in, out;
-    uint32_t stream;
 };
 
 struct runner {
@@ -53,55 +40,6 @@ struct runner {
     uint64_t reaped, queued; /* tasks: all come back */
     uint64_t failures;
 };
-
-/* ---- operands ---- */
-
-static void place(struct runner *runner, struct operand *operand, const struct drawn *drawn, uint64_t count)
-{
-    size_t item = dtype_nbytes(drawn->dtype);
-    operand->base = roll_below(&runner->own, 2) ? operand->device : operand->plain;
-    operand->step = 1 + roll_below(&runner->own, 2);
-    EXPECT(count * item * 2 <= REGION_NBYTES);
-    for (size_t i = 0; i < REGION_NBYTES; i++)
-        operand->base[i] = (unsigned char)(i * 5 + runner->rank);
-    int64_t shape = (int64_t)count, stride = operand->step * (int64_t)item;
-    EXPECT(view_strided(&operand->view, &operand->dimensions, operand->base, item, 1, &shape, &stride));
-}
-
-static void store(struct operand *operand, unsigned char *base, const struct drawn *drawn, uint64_t index, double value)
-{
-    store_element(drawn->dtype, base, index * (uint64_t)operand->step, value);
-}
-
-static uint64_t in_count(const struct runner *runner, const struct drawn *drawn)
-{
-    return drawn->count * (drawn->collective == REDUCE_SCATTER ? runner->test->size : 1);
-}
-
-static uint64_t out_count(const struct runner *runner, const struct drawn *drawn)
-{
-    return drawn->count * (drawn->collective == ALL_GATHER ? runner->test->size : 1);
-}
-
-static void prepare(struct runner *runner, struct slot *slot, uint64_t round)
-{
-    place(runner, &slot->in, &slot->drawn, in_count(runner, &slot->drawn));
-    place(runner, &slot->out, &slot->drawn, out_count(runner, &slot->drawn));
-    for (uint64_t i = 0; i < in_count(runner, &slot->drawn); i++)
-        store(&slot->in, slot->in.base, &slot->drawn, i, element_of(round, runner->rank, i, &slot->drawn));
-    memcpy(slot->in.image, slot->in.base, REGION_NBYTES);
-    memcpy(slot->out.image, slot->out.base, REGION_NBYTES);
-}
-
-static void compare(struct runner *runner, struct slot *slot, uint64_t round, bool done)
-{
-    if (done && slot->drawn.collective != BARRIER)
-        for (uint64_t i = 0; i < out_count(runner, &slot->drawn); i++)
-            store(&slot->out, slot->out.image, &slot->drawn, i,
-                  result_of(round, runner->rank, runner->test->size, i, &slot->drawn));
-    EXPECT(!memcmp(slot->in.image, slot->in.base, REGION_NBYTES));
-    EXPECT(!memcmp(slot->out.image, slot->out.base, REGION_NBYTES));
-}
 
 /* ---- queueing ---- */
 
@@ -234,7 +172,7 @@ static void one_batch(struct runner *runner, uint64_t batch)
         bool differs = i == bad && fault == 0 && runner->rank == odd;
         slot->drawn = differs ? other : drawn;
         slot->stream = roll_below(&runner->own, used);
-        prepare(runner, slot, batch * MOST_CALLS + i);
+        slot_prepare(slot, &runner->own, batch * MOST_CALLS + i);
         if (roll_below(&runner->own, 3) == 0)
             wait_between_streams(runner);
         queue_call(runner, i, i == bad && fault == 1 && runner->rank == odd);
@@ -249,7 +187,7 @@ static void one_batch(struct runner *runner, uint64_t batch)
     runner->failures += common != NULL;
     failure_release(common);
     for (uint32_t i = 0; i < calls; i++)
-        compare(runner, &runner->slots[i], batch * MOST_CALLS + i, i < bad);
+        slot_compare(&runner->slots[i], batch * MOST_CALLS + i, i < bad);
     if (roll_below(&runner->own, 5) == 0)
         reopen(runner, roll_below(&runner->own, MOST_STREAMS));
 }
@@ -296,7 +234,7 @@ static void cancelled_batch(struct runner *runner)
         struct slot *slot = &runner->slots[i];
         slot->drawn = draw(runner);
         slot->stream = roll_below(&runner->own, MOST_STREAMS);
-        prepare(runner, slot, i);
+        slot_prepare(slot, &runner->own, i);
         queue_call(runner, i, false);
         for (uint32_t stream = 0; runner->rank == 0 && i == 2 && stream < MOST_STREAMS; stream++)
             stream_cancel(&runner->streams[stream]);
@@ -347,14 +285,6 @@ static uint64_t allocate(struct runner *runner, uint64_t nbytes)
     return offset;
 }
 
-static void open_operand(struct runner *runner, struct operand *operand)
-{
-    operand->device = runner->test->segment.base + allocate(runner, REGION_NBYTES);
-    operand->plain = malloc(REGION_NBYTES);
-    operand->image = malloc(REGION_NBYTES);
-    EXPECT(operand->plain && operand->image);
-}
-
 static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 {
     uint32_t members[MOST_RANKS];
@@ -371,10 +301,8 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
     c->staging_offset = allocate(runner, 2 * PIECE_NBYTES);
     c->has_staging = true;
     call_queue_open(&runner->queue, c);
-    for (uint32_t i = 0; i < MOST_CALLS; i++) {
-        open_operand(runner, &runner->slots[i].in);
-        open_operand(runner, &runner->slots[i].out);
-    }
+    for (uint32_t i = 0; i < MOST_CALLS; i++)
+        slot_open(&runner->slots[i], &runner->arena, rank, test->size);
     for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
         open_stream(runner, stream);
     add_choices(runner);
@@ -382,12 +310,8 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 
 static void close_rank(struct runner *runner)
 {
-    for (uint32_t i = 0; i < MOST_CALLS; i++) {
-        free(runner->slots[i].in.plain);
-        free(runner->slots[i].in.image);
-        free(runner->slots[i].out.plain);
-        free(runner->slots[i].out.image);
-    }
+    for (uint32_t i = 0; i < MOST_CALLS; i++)
+        slot_close(&runner->slots[i]);
     call_queue_close(&runner->queue);
     communicator_close(&runner->communicator);
     arena_close(&runner->arena);
