@@ -39,7 +39,7 @@ from . import world
 from .arguments import RefusedError
 from .communicator import CODES, Communicator
 from .errors import HcclError, HcclResult
-from .types import HcclDataType, HcclReduceOp, dtype_of_number
+from .types import OP_NAMES, HcclDataType, dtype_of_number
 
 HCCL_ROOT_INFO_BYTES = 4108
 MOST_ELEMENTS = 0x7FFFFFFFF  # HCCL's own limit of a count
@@ -86,6 +86,8 @@ DATA_TYPE_OF_ACL = {
     aclDataType.ACL_DOUBLE: HcclDataType.HCCL_DATA_TYPE_FP64,
     aclDataType.ACL_BF16: HcclDataType.HCCL_DATA_TYPE_BFP16,
 }
+
+DATA_TYPES = {int(number) for number in HcclDataType}
 
 P = ParamSpec("P")
 Value = TypeVar("Value")
@@ -313,17 +315,22 @@ def _address(x: Array) -> int:
 
 def _dtype(dtype: int) -> "np.dtype[Any]":
     number = DATA_TYPE_OF_ACL.get(dtype) if isinstance(dtype, aclDataType) else integer("dtype", dtype)
-    if number not in set(HcclDataType):
+    if number not in DATA_TYPES:
         text = f"dtype={dtype!r}; expected one of HcclDataType or its like of aclDataType"
         raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
-    return dtype_of_number(int(number))
+    return _numpy_dtype(int(number))
+
+
+@functools.cache
+def _numpy_dtype(number: int) -> "np.dtype[Any]":
+    return dtype_of_number(number)
 
 
 def _op(op: int) -> str:
     number = integer("op", op)
-    if number not in set(HcclReduceOp):
+    if number not in OP_NAMES:
         raise RefusedError(f"op={number}; expected one of HcclReduceOp, 0 to 4", HcclResult.HCCL_E_NOT_SUPPORT)
-    return HcclReduceOp(number).name.removeprefix("HCCL_REDUCE_").lower()
+    return OP_NAMES[number]
 
 
 def _find_communicator(comm: int) -> Communicator:
