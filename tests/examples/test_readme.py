@@ -1,50 +1,113 @@
-"""What the README shows, run as it stands."""
+"""What the README and the pages of docs/ show, run as it stands.
+
+The first line of a Python block is a comment with the command that runs it. The text block behind it, if there is one,
+shows of the output what is the same in every run but for process numbers and times.
+"""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.processes
+from ascend_rt.diag.disagreement import POINTS
+from ascend_rt.plan import choice, cost
+from ascend_rt.testing import RankPool
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-HCCL_RUN = str(Path(sys.executable).with_name("hccl-run"))
-
-MISMATCH = """import numpy as np
-
-import ascend_rt as rt
-
-comm = rt.init()
-gradients = rt.array(np.ones(1000 if comm.rank == 2 else 1024, np.float32))
-comm.all_reduce(gradients, op="avg")
-"""
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def block(language: str) -> str:
-    """The only fenced block of this language."""
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    return str(text)
+class Example(NamedTuple):
+    """A program of a page, the command that runs it, and what the page says that it prints."""
+
+    page: str
+    command: list[str]
+    program: str
+    shown: list[str]
 
 
-def run(path: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """The job of four ranks that runs `program`."""
-    path.write_text(program)
-    command = [HCCL_RUN, "-n", "4", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_example_prints_what_is_said(tmp_path: Path) -> None:
-    printed = re.search(r"`hccl-run -n 4 look.py`.*prints `(.*?)`", README)
-    job = run(tmp_path / "look.py", block("python"))
-    assert printed and (job.returncode, job.stdout) == (0, f"[0] {printed[1]}\n"), job.stderr
+def examples(page: Path) -> list[Example]:
+    found: list[Example] = []
+    for language, text in re.findall(r"^```(python|text)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        if language == "python":
+            command = shlex.split(text.partition("\n")[0].removeprefix("#"))
+            found.append(Example(page.name, command, text, []))
+        elif found and not found[-1].shown:
+            found[-1].shown.extend(text.splitlines())
+    return found
 
 
-def test_a_mismatch_reads_as_shown(tmp_path: Path) -> None:
-    job = run(tmp_path / "train.py", MISMATCH)
-    assert job.returncode == 1
-    lines = [line.removeprefix("[0] ") for line in job.stderr.splitlines() if line.startswith("[0] ")]
-    shown = block("text").splitlines()
-    said = lines[-len(shown) :]
-    assert [said[0].partition("HcclError: ")[2], *said[1:]] == shown
+EXAMPLES = [example for page in PAGES for example in examples(page)]
+
+
+def same_in_every_run(line: str) -> str:
+    return re.sub(r"after \d+\.\d+ s", "after T s", re.sub(r"process \d+", "process P", line))
+
+
+def by_rank(lines: list[str]) -> dict[str, list[str]]:
+    """The lines of each rank, and those of hccl-run, which begin with its name."""
+    told: dict[str, list[str]] = {}
+    for line in lines:
+        told.setdefault(line.partition(" ")[0], []).append(same_in_every_run(line))
+    return told
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.page}: {e.command[-1]}" for e in EXAMPLES])
+def test_a_program_prints_what_is_shown(
+    ranks: RankPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Example
+) -> None:
+    name, *words, file = example.command
+    (tmp_path / file).write_text(example.program)
+    if name == "pytest":
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", file], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        assert ended.returncode == 0, ended.stdout
+        return
+    assert name == "hccl-run"
+    monkeypatch.chdir(tmp_path)
+    job = ranks.hccl_run([*words, file])
+    told = by_rank([*job.stdout.splitlines(), *job.stderr.splitlines()])
+    for who, shown in by_rank(example.shown).items():
+        rest = iter(told.get(who, []))
+        assert [line for line in shown if line not in rest] == [], job
+    if not example.shown:
+        assert job.exit_code == 0, job
+
+
+@pytest.mark.proof
+def test_every_program_says_how_it_is_run() -> None:
+    assert len(EXAMPLES) > 10
+    assert [e.command for e in EXAMPLES if not e.command or e.command[0] not in ("hccl-run", "pytest")] == []
+    with_output = [e for e in EXAMPLES if e.command[0] == "hccl-run"]
+    assert [e.command for e in with_output if not e.shown] == []
+
+
+@pytest.mark.proof
+def test_the_failures_of_the_readme_are_those_that_the_page_of_errors_explains() -> None:
+    readme, page = blocks(PAGES[0], "text"), blocks(ROOT / "docs/errors.md", "text")
+    failures = readme[len(examples(PAGES[0])) :]
+    assert len(failures) == 3 and set(failures) <= set(page)
+
+
+@pytest.mark.proof
+def test_the_page_of_errors_has_the_table_of_disagreements() -> None:
+    advice = re.findall(r"^\| [\w ]+ \| ([^|]*) \|$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    assert advice[1:] == list(POINTS.values())
+
+
+@pytest.mark.proof
+def test_the_page_of_algorithms_shows_what_the_package_prints() -> None:
+    costs, choices = blocks(ROOT / "docs/algorithms.md", "text")
+    assert costs == f"{cost.table(4)}\n\n{cost.table(8)}\n"
+    assert choices == f"{choice.render()}\n"
