@@ -26,6 +26,8 @@ KERNEL_INLINE void narrow_fp16(uint16_t *to, const float *from, size_t lanes)
         __m128i high = _mm256_cvtps_ph(_mm256_loadu_ps(from + i + 8), _MM_FROUND_TO_NEAREST_INT);
         _mm256_storeu_si256((void *)(to + i), _mm256_set_m128i(high, low));
     }
+    for (; lanes - i >= 8; i += 8)
+        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     for (; i < lanes; i++)
         to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
 }

@@ -127,22 +127,25 @@
     {                                                                                                                 \
         fold_##fold(dsts, ndst, srcs, nsrc, count, divisor, op);                                                      \
     }
-#define KERNELS(dtype, avg_fold)                                                                                      \
+#define ARITHMETIC_KERNELS(dtype)                                                                                     \
     KERNEL(dtype##_sum, dtype, REDUCE_SUM)                                                                            \
-    KERNEL(dtype##_prod, dtype, REDUCE_PROD)                                                                          \
+    KERNEL(dtype##_prod, dtype, REDUCE_PROD)
+#define ORDERED_KERNELS(dtype, avg_fold)                                                                              \
     KERNEL(dtype##_max, dtype, REDUCE_MAX)                                                                            \
     KERNEL(dtype##_min, dtype, REDUCE_MIN)                                                                            \
     KERNEL(dtype##_avg, avg_fold, REDUCE_AVG)
-#define KERNEL_ROW(dtype) {dtype##_sum, dtype##_prod, dtype##_max, dtype##_min, dtype##_avg}
+#define KERNELS(dtype, avg_fold) ARITHMETIC_KERNELS(dtype) ORDERED_KERNELS(dtype, avg_fold)
+#define KERNEL_ROW(dtype, arithmetic) {arithmetic##_sum, arithmetic##_prod, dtype##_max, dtype##_min, dtype##_avg}
 
+/* Sums and products that wrap have the same bits with and without a sign: one kernel serves both. */
 KERNELS(int8, int8_in_64)
 KERNELS(int16, int16_in_64)
 KERNELS(int32, int32_in_64)
 KERNELS(int64, int64)
-KERNELS(uint8, uint8_in_64)
-KERNELS(uint16, uint16_in_64)
-KERNELS(uint32, uint32_in_64)
-KERNELS(uint64, uint64)
+ORDERED_KERNELS(uint8, uint8_in_64)
+ORDERED_KERNELS(uint16, uint16_in_64)
+ORDERED_KERNELS(uint32, uint32_in_64)
+ORDERED_KERNELS(uint64, uint64)
 KERNELS(fp16, fp16)
 KERNELS(bf16, bf16)
 KERNELS(fp32, fp32)
@@ -151,18 +154,18 @@ KERNELS(fp64, fp64)
 reduce_function *FIND_REDUCE(enum dtype dtype, enum reduce_op op)
 {
     static reduce_function *const kernels[DTYPE_COUNT][REDUCE_OP_COUNT] = {
-        [DTYPE_INT8] = KERNEL_ROW(int8),
-        [DTYPE_INT16] = KERNEL_ROW(int16),
-        [DTYPE_INT32] = KERNEL_ROW(int32),
-        [DTYPE_INT64] = KERNEL_ROW(int64),
-        [DTYPE_UINT8] = KERNEL_ROW(uint8),
-        [DTYPE_UINT16] = KERNEL_ROW(uint16),
-        [DTYPE_UINT32] = KERNEL_ROW(uint32),
-        [DTYPE_UINT64] = KERNEL_ROW(uint64),
-        [DTYPE_FP16] = KERNEL_ROW(fp16),
-        [DTYPE_BFP16] = KERNEL_ROW(bf16),
-        [DTYPE_FP32] = KERNEL_ROW(fp32),
-        [DTYPE_FP64] = KERNEL_ROW(fp64),
+        [DTYPE_INT8] = KERNEL_ROW(int8, int8),
+        [DTYPE_INT16] = KERNEL_ROW(int16, int16),
+        [DTYPE_INT32] = KERNEL_ROW(int32, int32),
+        [DTYPE_INT64] = KERNEL_ROW(int64, int64),
+        [DTYPE_UINT8] = KERNEL_ROW(uint8, int8),
+        [DTYPE_UINT16] = KERNEL_ROW(uint16, int16),
+        [DTYPE_UINT32] = KERNEL_ROW(uint32, int32),
+        [DTYPE_UINT64] = KERNEL_ROW(uint64, int64),
+        [DTYPE_FP16] = KERNEL_ROW(fp16, fp16),
+        [DTYPE_BFP16] = KERNEL_ROW(bf16, bf16),
+        [DTYPE_FP32] = KERNEL_ROW(fp32, fp32),
+        [DTYPE_FP64] = KERNEL_ROW(fp64, fp64),
     };
     return kernels[dtype][op];
 }
