@@ -50,7 +50,7 @@ def test_good_values(name: str, text: str, value: object) -> None:
     ("HCCL_EXEC_TIMEOUT", "2147483648", "a whole number from 0 to 2147483647, in s (1836 when not set)"),
     ("HCCL_CONNECT_TIMEOUT", "0", "a whole number from 1 to 7200, in s (120 when not set)"),
     ("MASTER_PORT", "tcp://10.0.0.1:80", "a whole number from 1 to 65535"),
-    ("ASCEND_RT_KERNELS", "AVX2", "one of auto, plain, avx2 (auto when not set)"),
+    ("ASCEND_RT_KERNELS", "AVX2", "one of auto, plain, avx2, avx512, neon (auto when not set)"),
     ("ASCEND_RT_JOB", "two words", "what hccl-run set"),
 ])
 def test_a_bad_value_says_name_value_and_what_was_expected(name: str, text: str, expected: str) -> None:
