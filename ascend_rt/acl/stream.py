@@ -155,8 +155,9 @@ def spins_for(setting: int | None, ranks: int) -> int:
 
 def shut_down() -> int:
     """Drop what is still queued on the streams of this process and end their workers: how many collectives were
-    dropped. Waits for no other rank, but for peers that are storing into this rank's memory just now."""
-    streams = list(Stream._live)
+    dropped, each told once however often this is called. Waits for no other rank, but for peers that are storing into
+    this rank's memory just now."""
+    streams = [stream for stream in Stream._live if not stream.closed]
     for stream in streams:
         stream.cancel()
     for stream in streams:
