@@ -135,11 +135,13 @@ class Communicator(_core.Communicator):
                 raise RefusedError("its stream was destroyed")
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
             self._submit(call, stream)
+            return call.out
         except (RefusedError, MemoryError) as error:
-            self._refuse(spec.number, str(error), stream)
-            result: Array = x if out is None else out  # a queued refusal: synchronize tells
-            return result
-        return call.out
+            why = str(error)
+        # Behind the handler: the error that all ranks raise is the same everywhere, without this rank's own before it.
+        self._refuse(spec.number, why, stream)
+        result: Array = x if out is None else out  # a queued refusal: synchronize tells
+        return result
 
     def _submit(self, call: Call, stream: Stream | None) -> None:
         """Runs or queues a call. Whatever is missing for it is made first; until then nothing is said to anybody."""
