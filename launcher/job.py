@@ -153,7 +153,7 @@ class Job:
     def _stop_and_continue(self) -> None:
         """Ctrl-Z: the ranks stop, then the launcher, until somebody continues it. That time counts for nothing.
 
-        SIGSTOP, because a process whose parent is in another session does not heed SIGTSTP.
+        SIGSTOP, because SIGTSTP may be caught or ignored.
         """
         began = time.monotonic()
         alive = [rank for rank in self._ranks if rank.end is None]

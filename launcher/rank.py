@@ -95,7 +95,7 @@ class Rank:
 
     def signal(self, number: int) -> None:
         """Signal the rank's process group: itself and every program it started that has not left the group."""
-        # A process that has just been forked does not lead its session yet; a set-uid program is not ours to signal.
+        # A process that has just been forked does not lead its group yet; a set-uid program is not ours to signal.
         for send in (os.killpg, os.kill):
             try:
                 return send(self.pid, number)

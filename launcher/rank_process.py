@@ -2,14 +2,16 @@
 
 The launcher is warm (NumPy and ascend_rt are imported) and has one thread, so its child is a complete interpreter
 within a millisecond.  The child takes off what belongs to the launcher and ends up as a process that `python` had
-started: its own session, default signal handlers, its own pipes, its own environment, its own random numbers.
+started: its own process group, default signal handlers, its own pipes, its own environment, its own random numbers.
 """
 
+import fcntl
 import io
 import os
 import random
 import signal
 import sys
+import termios
 from dataclasses import dataclass
 
 from ..core._core import Segment, die_with_parent
@@ -39,8 +41,9 @@ class RankProcess:
     """writing ends of its three pipes: output, errors, last words"""
 
     def prepare(self) -> None:
-        """Leave the launcher's session, signals, output and input behind."""
-        os.setsid()
+        """Leave the launcher's process group, terminal, output and input behind."""
+        os.setpgid(0, 0)
+        _leave_terminal()
         die_with_parent(self.launcher)
         if self.rank != 0:
             # One reader of what is typed, as under mpirun.
@@ -75,6 +78,20 @@ class RankProcess:
         kind, _, _ = split_abort_word(self.segment.rank_line(self.rank).failure)
         never_came = getattr(error, "name", "") == "HCCL_E_UNAVAIL" and bool(getattr(error, "ranks", ()))
         return never_came or kind in (AbortKind.DEATH, AbortKind.LEFT)
+
+
+def _leave_terminal() -> None:
+    """Give up the controlling terminal, so that rank 0 may read it although its group is not in the foreground.
+
+    setsid() would do it too, but the kernel schedules every session as a group of its own (autogroup), and switching
+    between groups costs more: with 8 ranks on 2 cores, 8 bytes took 1.3 times as long.
+    """
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # there is none
+        return
+    fcntl.ioctl(fd, termios.TIOCNOTTY)
+    os.close(fd)
 
 
 def _move(fd: int, to: int) -> None:

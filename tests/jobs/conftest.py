@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class RunningJob:
             command,
             env={**os.environ, MARK: self._mark, **env},
             cwd=cwd,
-            stdin=subprocess.DEVNULL,
+            stdin=streams.get("stdin", subprocess.DEVNULL),
             stdout=streams.get("stdout", subprocess.PIPE),
             stderr=streams.get("stderr", subprocess.PIPE),
             # Whoever runs the tests in the background has SIGINT ignored, and would hand that on.
@@ -110,13 +110,19 @@ def _text(data: bytes | None) -> str:
 
 @pytest.fixture
 def start_job(tmp_path: Path) -> Iterator[Callable[..., RunningJob]]:
-    """start_job(*words, n=2, env={}, cwd=None, stdout=..., stderr=...): `hccl-run -n N words`, not waited for."""
+    """start_job(*words, n=2, env={}, cwd=None, under=(), stdout=...): `[under] hccl-run -n N words`, not waited for."""
     jobs: list[RunningJob] = []
 
     def start(
-        *words: str | Path, n: int = 2, env: dict[str, str] | None = None, cwd: Path | None = None, **streams: int
+        *words: str | Path,
+        n: int = 2,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        under: Sequence[str] = (),
+        **streams: int,
     ) -> RunningJob:
-        jobs.append(RunningJob([HCCL_RUN, "-n", str(n), *map(str, words)], env or {}, cwd, **streams))
+        command = [*under, HCCL_RUN, "-n", str(n), *map(str, words)]
+        jobs.append(RunningJob(command, env or {}, cwd, **streams))
         return jobs[-1]
 
     yield start

@@ -1,10 +1,11 @@
-"""hccl-run on a terminal: rank 0 has one too, of the right width, whose progress bar nobody tears."""
+"""hccl-run on a terminal: rank 0 has one too, of the right width, whose progress bar nobody tears, and reads it."""
 
 import fcntl
 import os
 import re
 import signal
 import struct
+import sys
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,15 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.processes
+
+
+# What a login does: a session whose controlling terminal is the standard input.
+LOGIN = [
+    sys.executable,
+    "-c",
+    "import fcntl, os, sys, termios\n"
+    "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])",
+]
 
 
 class Terminal:
@@ -129,3 +139,26 @@ def test_the_end_of_the_output_and_the_summary_come(
     text = terminal.read_until("the job's exit code is 3\r\n")
     assert job.outcome().code == 3
     assert re.search(r"\[0\] x{3000}\r\n", text) and "[0] last" in text
+
+
+def test_ranks_stay_in_the_session_but_not_on_its_terminal(
+    start_job: Callable[..., Any], script: Callable[..., Path], terminal: Terminal
+) -> None:
+    """One session is one group of the scheduler; and who is not on the terminal reads it without being stopped."""
+    source = """
+        import os
+        try:
+            controlling = os.open("/dev/tty", os.O_RDWR)
+        except OSError:
+            controlling = None
+        launcher = os.getppid()
+        print(os.getsid(0) == os.getsid(launcher), os.getpgid(0) == os.getpid(), controlling, end="!\\n")
+        if os.environ["RANK_ID"] == "0":
+            print("read", input())
+    """
+    job = start_job(script(source), under=LOGIN, stdin=terminal.fd, stdout=terminal.fd, stderr=terminal.fd)
+    for rank in (0, 1):
+        terminal.read_until(f"[{rank}] True True None!\r\n")
+    os.write(terminal.screen, b"typed\n")
+    terminal.read_until("[0] read typed\r\n")
+    assert job.outcome().code == 0
