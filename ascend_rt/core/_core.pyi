@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+Key = tuple[int, int, int]
+"""offset of its record in the segment, and two halves of a token that are not 0"""
 
 LAYOUT_VERSION: Final[int]
 PAYLOAD_NBYTES: Final[int]
@@ -74,6 +76,19 @@ class Segment:
     @property
     def hbm_in_use(self) -> int: ...
     def rank_line(self, rank: int) -> RankLine: ...
+    def device_in_use(self, device: int, /) -> int:
+        """Bytes allocated on a device, by all ranks."""
+    def device_at(self, address: int, /) -> int:
+        """The device whose memory an address lies in, -1 if none."""
+    def publish(self, key: Key, kind: int, offset: int, nbytes: int, is_open: bool, /) -> None:
+        """Make a key lead to device memory or to a flag (EXPORT_*); its record lies in a block of the caller's."""
+    def allow(self, record: int, pids: tuple[int, ...], /) -> bool:
+        """Let processes import what is published there; False if there is no room for so many."""
+    def withdraw(self, record: int, /) -> None: ...
+    def find(self, key: Key, kind: int, pid: int, /) -> tuple[int, int, int]:
+        """Follow a key, which may be any numbers: (IMPORT_DONE or why not, offset, bytes)."""
+    def lives(self, key: Key, /) -> bool:
+        """Whether a key that `find` has followed leads to something still."""
     def set_state(self, rank: int, state: int, cause: int = 0, pid: int = 0) -> None:
         """For the server of the job only: publish a rank's state; stamps it with the monotonic clock."""
     def raise_abort(self, kind: int, culprit: int) -> None:
@@ -105,7 +120,14 @@ CALL_NO_CHOICE: Final[int]
 CALL_NO_SCRATCH: Final[int]
 CALL_NO_STAGING: Final[int]
 CALL_TOO_LARGE: Final[int]
+EXPORT_MEMORY: Final[int]
+EXPORT_FLAG: Final[int]
+IMPORT_DONE: Final[int]
+IMPORT_OTHER_KIND: Final[int]
+IMPORT_NOT_ALLOWED: Final[int]
 EVENT_LATE: Final[int]
+WORD_LATE: Final[int]
+STREAM_ABORTED: Final[int]
 FUNCTION_FAILED: Final[int]
 LINE_REFUSED: Final[int]
 
@@ -119,7 +141,7 @@ class Block:
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Device:
-    """Sub-allocates one window of the segment; belongs to the process that opened it."""
+    """One device as one rank allocates it: sub-allocates that rank's part of its memory."""
 
     def __new__(cls, segment: Segment, index: int, owner: int) -> Device: ...
     def malloc(self, nbytes: int) -> Block:
@@ -193,7 +215,19 @@ class Stream:
     ) -> Self: ...
     def copy(self, to: int, source: int, nbytes: int, keep: Any, /) -> None:
         """Queue a copy between addresses that the caller has checked; `keep` lives until it is done."""
+    def copy_rows(
+        self, to: int, to_pitch: int, source: int, source_pitch: int, nbytes: int, rows: int, keep: Any, /
+    ) -> None:
+        """Queue a copy of `rows` rows of `nbytes` bytes, which begin a pitch after one another."""
     def fill(self, to: int, value: int, nbytes: int, keep: Any, /) -> None: ...
+    def reduce(self, to: int, source: int, count: int, dtype: int, op: int, keep: Any, /) -> None:
+        """Queue to[i] = to[i] op source[i]; ValueError if there is no kernel for these numbers of HCCL's."""
+    def set_flag(self, address: int, keep: Any, /) -> None: ...
+    def take_flag(self, address: int, timeout_ns: int, keep: Any, /) -> None:
+        """Queue a wait until the flag is set, which clears it; 0 ns: for ever."""
+    def write_value(self, address: int, value: int, keep: Any, /) -> None: ...
+    def wait_value(self, address: int, value: int, test: int, timeout_ns: int, keep: Any, /) -> None:
+        """Queue a wait until a 64-bit word passes a test (0 >=, 1 ==, 2 and, 3 nor)."""
     def mark(self) -> Mark: ...
     def wait_for(self, mark: Mark, /) -> None: ...
     def call(self, function: Callable[[], int], /) -> None:
@@ -202,6 +236,10 @@ class Stream:
     def take_failure(self) -> tuple[Any, ...] | None: ...
     def is_idle(self) -> bool: ...
     def cancel(self) -> None: ...
+    def abort(self) -> None:
+        """Drop what was queued so far; returns at once, while what runs gives up."""
+    def set_event_timeout(self, nanoseconds: int, /) -> None: ...
+    def set_goes_on_after_failure(self, goes_on: bool, /) -> None: ...
     def close(self, seconds: float, /) -> bool: ...
     def abandon(self) -> None:
         """In a fork, which has the stream but not its worker."""
@@ -221,3 +259,6 @@ class Mark:
     def failed(self) -> bool: ...
     @property
     def stamp_ns(self) -> int: ...
+    @property
+    def waits(self) -> int:
+        """Waits of streams for it that are not over."""

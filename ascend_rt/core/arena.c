@@ -7,12 +7,15 @@
 
 enum arena_end arena_open(struct arena *arena, const struct segment *segment, uint32_t device, struct rank_line *owner)
 {
-    const struct job *job = segment->job;
     *arena = (struct arena){.segment = *segment, .owner = owner, .capacity = 16, .nblocks = 1};
+    arena->device = segment_device(segment, device);
     arena->blocks = malloc(arena->capacity * sizeof *arena->blocks);
     if (!arena->blocks)
         return ARENA_NO_HOST_MEMORY;
-    arena->blocks[0] = (struct arena_block){job->windows_offset + device * job->window_nbytes, job->window_nbytes, false};
+    uint32_t rank = (uint32_t)(owner - segment_rank(segment, 0));
+    arena->blocks[0].offset = segment_part(segment, device, rank, &arena->part_nbytes);
+    arena->blocks[0].nbytes = arena->part_nbytes;
+    arena->blocks[0].live = false;
     return ARENA_DONE;
 }
 
@@ -47,24 +50,30 @@ static size_t best_fit(const struct arena *arena, uint64_t nbytes)
     return best;
 }
 
+static void give_back(_Atomic uint64_t *in_use, uint64_t nbytes)
+{
+    atomic_fetch_sub_explicit(in_use, nbytes, memory_order_relaxed);
+}
+
+static bool take(_Atomic uint64_t *in_use, uint64_t nbytes, uint64_t limit)
+{
+    if (atomic_fetch_add_explicit(in_use, nbytes, memory_order_relaxed) + nbytes <= limit)
+        return true;
+    give_back(in_use, nbytes);
+    return false;
+}
+
 static bool take_from_budget(struct arena *arena, uint64_t nbytes)
 {
     struct job *job = arena->segment.job;
-    if (arena->in_use + nbytes > job->hbm_device_limit)
-        return false;
-    if (atomic_fetch_add_explicit(&job->hbm_in_use, nbytes, memory_order_relaxed) + nbytes > job->hbm_limit) {
-        atomic_fetch_sub_explicit(&job->hbm_in_use, nbytes, memory_order_relaxed);
-        return false;
+    if (take(&arena->device->hbm_in_use, nbytes, job->hbm_device_limit)) {
+        if (take(&job->hbm_in_use, nbytes, job->hbm_limit)) {
+            atomic_fetch_add_explicit(&arena->owner->hbm_in_use, nbytes, memory_order_relaxed);
+            return true;
+        }
+        give_back(&arena->device->hbm_in_use, nbytes);
     }
-    return true;
-}
-
-static void account(struct arena *arena, uint64_t in_use)
-{
-    arena->in_use = in_use;
-    if (in_use > arena->peak)
-        arena->peak = in_use;
-    store_relaxed(&arena->owner->hbm_in_use, in_use);
+    return false;
 }
 
 static bool make_room_for_a_split(struct arena *arena)
@@ -81,7 +90,7 @@ static bool make_room_for_a_split(struct arena *arena)
 
 enum arena_end arena_malloc(struct arena *arena, uint64_t nbytes, uint64_t *offset)
 {
-    if (nbytes > arena->segment.job->window_nbytes)
+    if (nbytes > arena->part_nbytes)
         return ARENA_FULL;
     nbytes = (nbytes + !nbytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
     size_t i = best_fit(arena, nbytes);
@@ -99,7 +108,9 @@ enum arena_end arena_malloc(struct arena *arena, uint64_t nbytes, uint64_t *offs
         block->nbytes = nbytes;
     }
     block->live = true;
-    account(arena, arena->in_use + nbytes);
+    arena->in_use += nbytes;
+    if (arena->in_use > arena->peak)
+        arena->peak = arena->in_use;
     *offset = block->offset;
     return ARENA_DONE;
 }
@@ -122,8 +133,10 @@ enum arena_end arena_free(struct arena *arena, uint64_t offset)
     if (block->offset != offset || !block->live)
         return ARENA_NOT_A_BLOCK;
     block->live = false;
-    atomic_fetch_sub_explicit(&arena->segment.job->hbm_in_use, block->nbytes, memory_order_relaxed);
-    account(arena, arena->in_use - block->nbytes);
+    give_back(&arena->segment.job->hbm_in_use, block->nbytes);
+    give_back(&arena->device->hbm_in_use, block->nbytes);
+    give_back(&arena->owner->hbm_in_use, block->nbytes);
+    arena->in_use -= block->nbytes;
     coalesce(arena, i);
     if (i > 0)
         coalesce(arena, i - 1);

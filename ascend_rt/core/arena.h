@@ -1,8 +1,8 @@
-/* One device's HBM: sub-allocates its window.  Owner: the process that opened the device; not for two threads at once.
+/* One device's HBM, as one rank allocates it: its part of the windows.  Owner: that rank; not for two threads at once.
  *
- * Blocks lie one behind another from the start of the window to its end, each live or free, in a table sorted by
+ * Blocks lie one behind another from the start of the part to its end, each live or free, in a table sorted by
  * offset, so that "which live block holds this address" is one binary search.  Best fit; a freed block is joined
- * with free neighbours.  What is live is counted against the budget of the job, which all ranks share. */
+ * with free neighbours.  What is live is counted against the budgets of the device and of the job, which ranks share. */
 #ifndef ASCEND_RT_ARENA_H
 #define ASCEND_RT_ARENA_H
 
@@ -22,9 +22,11 @@ struct arena_block {
 
 struct arena {
     struct segment segment;
-    struct rank_line *owner; /* whose budget words count this device */
+    struct rank_line *owner;    /* these two and the job count what is allocated */
+    struct device_line *device;
     struct arena_block *blocks;
     size_t nblocks, capacity;
+    uint64_t part_nbytes;
     uint64_t in_use, peak;
 };
 

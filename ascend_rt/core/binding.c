@@ -1,5 +1,6 @@
 /* The module: its types, its constants, and the functions that belong to no object. */
 #include "binding.h"
+#include "export.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -156,7 +157,10 @@ static int add_constants(PyObject *module)
            PyModule_AddIntMacro(module, CALL_DIFFERS) || PyModule_AddIntMacro(module, CALL_ABORTED) ||
            PyModule_AddIntMacro(module, CALL_NO_CHOICE) || PyModule_AddIntMacro(module, CALL_NO_SCRATCH) ||
            PyModule_AddIntMacro(module, CALL_NO_STAGING) || PyModule_AddIntMacro(module, CALL_TOO_LARGE) ||
-           PyModule_AddIntMacro(module, EVENT_LATE) ||
+           PyModule_AddIntMacro(module, EXPORT_MEMORY) || PyModule_AddIntMacro(module, EXPORT_FLAG) ||
+           PyModule_AddIntMacro(module, IMPORT_DONE) || PyModule_AddIntMacro(module, IMPORT_OTHER_KIND) ||
+           PyModule_AddIntMacro(module, IMPORT_NOT_ALLOWED) || PyModule_AddIntMacro(module, EVENT_LATE) || PyModule_AddIntMacro(module, WORD_LATE) ||
+           PyModule_AddIntMacro(module, STREAM_ABORTED) ||
            PyModule_AddIntMacro(module, FUNCTION_FAILED) || PyModule_AddIntMacro(module, LINE_REFUSED)
                ? -1
                : 0;

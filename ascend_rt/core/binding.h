@@ -122,8 +122,30 @@ struct task *new_task(struct stream_object *self, enum task_kind kind, PyObject 
 void task_says_where(void *task, char *text, size_t nbytes);
 /* Takes the task over; 0, or -1 with an exception set. */
 int append_task(struct stream_object *self, struct task *task);
+void free_task(struct task *task);
 /* Releases what done tasks keep. */
 void drain_tasks(struct stream_object *self);
+/* For methods that the Python subclass calls, which knows who has called it. */
+struct task *task_from_python(PyObject *stream, enum task_kind kind, PyObject *keep);
+/* Takes the task over, or passes on that there is none: None, or NULL with an exception set. */
+PyObject *append_returning_none(PyObject *stream, struct task *task);
+
+/* ---- binding_export.c: methods of Segment ---- */
+PyObject *segment_publish(PyObject *self, PyObject *args);
+PyObject *segment_allow(PyObject *self, PyObject *args);
+PyObject *segment_withdraw(PyObject *self, PyObject *record);
+PyObject *segment_find(PyObject *self, PyObject *args);
+PyObject *segment_lives(PyObject *self, PyObject *key);
+
+/* ---- binding_memory.c, binding_word.c: methods of Stream ---- */
+PyObject *stream_copy(PyObject *self, PyObject *args);
+PyObject *stream_copy_rows(PyObject *self, PyObject *args);
+PyObject *stream_fill(PyObject *self, PyObject *args);
+PyObject *stream_reduce(PyObject *self, PyObject *args);
+PyObject *stream_set_flag(PyObject *self, PyObject *args);
+PyObject *stream_take_flag(PyObject *self, PyObject *args);
+PyObject *stream_write_value(PyObject *self, PyObject *args);
+PyObject *stream_wait_value(PyObject *self, PyObject *args);
 
 #define KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
 

@@ -138,6 +138,27 @@ static PyObject *line(PyObject *object, PyTypeObject *cls, PyObject *const *args
                          board_note(board, n, slot % SLOTS, (uint32_t)rank));
 }
 
+static PyObject *device_in_use(PyObject *object, PyObject *argument)
+{
+    const struct segment *segment = &((struct segment_object *)object)->segment;
+    unsigned long device = PyLong_AsUnsignedLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    if (device >= segment->job->devices)
+        return PyErr_Format(PyExc_IndexError, "device %lu of %u", device, segment->job->devices);
+    return PyLong_FromUnsignedLongLong(load_relaxed(&segment_device(segment, (uint32_t)device)->hbm_in_use));
+}
+
+static PyObject *device_at(PyObject *object, PyObject *argument)
+{
+    const struct segment *segment = &((struct segment_object *)object)->segment;
+    unsigned long long address = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    uint32_t device = segment_device_at(segment, address - (uint64_t)(uintptr_t)segment->base);
+    return PyLong_FromLong(device < segment->job->devices ? (long)device : -1);
+}
+
 static PyObject *set_state(PyObject *object, PyObject *args, PyObject *keywords)
 {
     struct segment_object *self = (struct segment_object *)object;
@@ -213,6 +234,13 @@ static PyMethodDef segment_methods[] = {
     {"attach", attach, METH_O | METH_CLASS, "Map the segment behind a descriptor."},
     {"rank_line", KEYWORDS(rank_line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "One rank's line of the control area."},
     {"line", KEYWORDS(line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What a rank last wrote on the world's board."},
+    {"device_in_use", device_in_use, METH_O, "Bytes allocated on a device, by all ranks."},
+    {"device_at", device_at, METH_O, "The device whose memory an address lies in, -1 if none."},
+    {"publish", segment_publish, METH_VARARGS, "Make a key lead to device memory or to a flag."},
+    {"allow", segment_allow, METH_VARARGS, "Let processes import what is published."},
+    {"withdraw", segment_withdraw, METH_O, "Make a key lead to nothing."},
+    {"find", segment_find, METH_VARARGS, "Follow a key."},
+    {"lives", segment_lives, METH_O, "Whether a key that was followed leads to something still."},
     {"set_state", KEYWORDS(set_state), METH_VARARGS | METH_KEYWORDS, "Publish a rank's state; the server's alone."},
     {"raise_abort", raise_abort, METH_VARARGS, "End the world's communicator; the server's alone."},
     {"abort_word", abort_word, METH_NOARGS, "Why the world's communicator ended, 0 if it has not."},

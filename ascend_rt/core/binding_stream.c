@@ -4,22 +4,6 @@
 #include "binding.h"
 #include "order.h"
 
-/* These methods are called by the Python subclass, which knows who has called it. */
-static struct task *task_from_python(PyObject *object, enum task_kind kind, PyObject *keep)
-{
-    PyObject *site = PyObject_CallMethod(object, "_site", NULL);
-    struct task *task = site ? new_task((struct stream_object *)object, kind, site, keep, NULL, NULL) : NULL;
-    Py_XDECREF(site);
-    return task;
-}
-
-static PyObject *append_and_return_none(PyObject *self, struct task *task)
-{
-    if (!task || append_task((struct stream_object *)self, task) < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
 /* ---- Stream ---- */
 
 /* Stream(spins, yields, sleep_ns, timeout_ns, goes_on_after_failure) */
@@ -46,41 +30,6 @@ static PyObject *new_stream(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->stream.timeout_ns = timeout_ns;
     self->stream.goes_on_after_failure = goes_on;
     return (PyObject *)self;
-}
-
-/* copy(to, from, nbytes, keep): addresses that the caller has checked. */
-static PyObject *stream_copy(PyObject *self, PyObject *args)
-{
-    unsigned long long to, from;
-    Py_ssize_t nbytes;
-    PyObject *keep;
-    if (!PyArg_ParseTuple(args, "KKnO:copy", &to, &from, &nbytes, &keep))
-        return NULL;
-    struct task *task = task_from_python(self, TASK_COPY, keep);
-    if (task) {
-        task->memory.to = (void *)(uintptr_t)to;
-        task->memory.from = (const void *)(uintptr_t)from;
-        task->memory.nbytes = (size_t)nbytes;
-    }
-    return append_and_return_none(self, task);
-}
-
-/* fill(to, value, nbytes, keep) */
-static PyObject *stream_fill(PyObject *self, PyObject *args)
-{
-    unsigned long long to;
-    int value;
-    Py_ssize_t nbytes;
-    PyObject *keep;
-    if (!PyArg_ParseTuple(args, "KinO:fill", &to, &value, &nbytes, &keep))
-        return NULL;
-    struct task *task = task_from_python(self, TASK_FILL, keep);
-    if (task) {
-        task->memory.to = (void *)(uintptr_t)to;
-        task->memory.value = value;
-        task->memory.nbytes = (size_t)nbytes;
-    }
-    return append_and_return_none(self, task);
 }
 
 /* A new mark that completes when all that was queued before is done: a reference for the caller, or NULL. */
@@ -116,9 +65,14 @@ static PyObject *stream_wait(PyObject *object, PyTypeObject *cls, PyObject *cons
     if (nargs != 1 || !PyObject_TypeCheck(args[0], state->mark))
         return PyErr_Format(PyExc_TypeError, "wait takes a Mark");
     struct task *task = task_from_python(object, TASK_WAIT, NULL);
-    if (task)
-        task->mark = mark_hold(((struct mark_object *)args[0])->mark);
-    return append_and_return_none(object, task);
+    if (!task)
+        return NULL;
+    struct mark *mark = task->mark = mark_hold(((struct mark_object *)args[0])->mark);
+    atomic_fetch_add_explicit(&mark->waits, 1, memory_order_relaxed);
+    PyObject *none = append_returning_none(object, task);
+    if (!none)
+        atomic_fetch_sub_explicit(&((struct mark_object *)args[0])->mark->waits, 1, memory_order_relaxed);
+    return none;
 }
 
 static uint32_t call_function(void *context)
@@ -140,7 +94,7 @@ static PyObject *stream_call(PyObject *self, PyObject *function)
         task->function.run = call_function;
         task->function.context = function;
     }
-    return append_and_return_none(self, task);
+    return append_returning_none(self, task);
 }
 
 /* finish(seconds) -> False if that was not enough; 0: for ever */
@@ -191,6 +145,41 @@ static PyObject *stream_drop(PyObject *object, PyObject *none)
 {
     (void)none;
     stream_cancel(&((struct stream_object *)object)->stream);
+    Py_RETURN_NONE;
+}
+
+/* abort(): drops what was queued so far; the failure of the stream is then this call. */
+static PyObject *stream_abort_tasks(PyObject *object, PyObject *none)
+{
+    struct failure *failure = calloc(1, sizeof *failure);
+    struct task *here = failure ? task_from_python(object, TASK_END, NULL) : NULL;
+    if (!here) {
+        free(failure);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    struct stream *stream = &((struct stream_object *)object)->stream;
+    here->stream = stream;
+    failure->references = 1;
+    failure->how = STREAM_ABORTED;
+    task_says_where(here, failure->where, WHERE_NBYTES);
+    free_task(here);
+    stream_abort(stream, failure);
+    (void)none;
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_event_timeout(PyObject *object, PyObject *argument)
+{
+    unsigned long long timeout_ns = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    store_relaxed(&((struct stream_object *)object)->stream.timeout_ns, timeout_ns);
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_goes_on(PyObject *object, PyObject *argument)
+{
+    store_relaxed(&((struct stream_object *)object)->stream.goes_on_after_failure, argument == Py_True);
     Py_RETURN_NONE;
 }
 
@@ -263,7 +252,13 @@ static void free_stream(PyObject *object)
 
 static PyMethodDef stream_methods[] = {
     {"copy", stream_copy, METH_VARARGS, "Queue a copy of bytes."},
+    {"copy_rows", stream_copy_rows, METH_VARARGS, "Queue a copy of rows of bytes."},
     {"fill", stream_fill, METH_VARARGS, "Queue a fill with one byte value."},
+    {"reduce", stream_reduce, METH_VARARGS, "Queue a fold of elements into others."},
+    {"set_flag", stream_set_flag, METH_VARARGS, "Queue setting a flag."},
+    {"take_flag", stream_take_flag, METH_VARARGS, "Queue a wait for a flag, which is then cleared."},
+    {"write_value", stream_write_value, METH_VARARGS, "Queue storing a 64-bit word."},
+    {"wait_value", stream_wait_value, METH_VARARGS, "Queue a wait for a 64-bit word."},
     {"mark", KEYWORDS(stream_mark), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "Queue a Mark: complete when reached."},
     {"wait_for", KEYWORDS(stream_wait), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "Queue a wait for a Mark."},
     {"call", stream_call, METH_O, "Queue a function of the program."},
@@ -271,6 +266,9 @@ static PyMethodDef stream_methods[] = {
     {"take_failure", stream_failure, METH_NOARGS, "What has failed, once; the stream is clean again."},
     {"is_idle", stream_idle, METH_NOARGS, "Whether all that was queued is done."},
     {"cancel", stream_drop, METH_NOARGS, "Drop what has not run."},
+    {"abort", stream_abort_tasks, METH_NOARGS, "Drop what was queued so far."},
+    {"set_event_timeout", set_event_timeout, METH_O, "Longest wait for an event in nanoseconds; 0: for ever."},
+    {"set_goes_on_after_failure", set_goes_on, METH_O, "Whether tasks run although one before them has failed."},
     {"abandon", stream_abandon, METH_NOARGS, "In a fork, which has the stream but not its worker."},
     {"close", stream_close, METH_O, "End the worker, waiting at most so many seconds."},
     {NULL, NULL, 0, NULL},
@@ -327,6 +325,12 @@ static PyObject *mark_failed(PyObject *object, void *closure)
     return PyBool_FromLong(notify_reached(&mark->complete, 1) && mark->failure);
 }
 
+static PyObject *mark_waits(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLong(load_acquire(&((struct mark_object *)object)->mark->waits));
+}
+
 static PyObject *mark_stamp(PyObject *object, void *closure)
 {
     (void)closure;
@@ -348,6 +352,7 @@ static PyMethodDef mark_methods[] = {
 
 static PyGetSetDef mark_properties[] = {
     {"failed", mark_failed, NULL, "whether it completed as failed", NULL},
+    {"waits", mark_waits, NULL, "waits of streams for it that are not over", NULL},
     {"stamp_ns", mark_stamp, NULL, "when it completed, by the monotonic clock; 0 before", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

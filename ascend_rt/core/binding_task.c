@@ -94,14 +94,33 @@ struct task *new_task(struct stream_object *self, enum task_kind kind, PyObject 
     return NULL;
 }
 
+void free_task(struct task *task)
+{
+    release_kept(task);
+    free(task);
+}
+
+struct task *task_from_python(PyObject *object, enum task_kind kind, PyObject *keep)
+{
+    PyObject *site = PyObject_CallMethod(object, "_site", NULL);
+    struct task *task = site ? new_task((struct stream_object *)object, kind, site, keep, NULL, NULL) : NULL;
+    Py_XDECREF(site);
+    return task;
+}
+
+PyObject *append_returning_none(PyObject *self, struct task *task)
+{
+    if (!task || append_task((struct stream_object *)self, task) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* Releases what done tasks keep.  The one done last stays in the list, but keeps nothing. */
 void drain_tasks(struct stream_object *self)
 {
     struct task *task;
-    while ((task = stream_reap(&self->stream))) {
-        release_kept(task);
-        free(task);
-    }
+    while ((task = stream_reap(&self->stream)))
+        free_task(task);
     release_kept(self->stream.oldest);
     self->undrained = 0;
 }

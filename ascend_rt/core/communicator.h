@@ -56,6 +56,8 @@ enum call_end {
     CALL_NO_STAGING,
     CALL_TOO_LARGE,  /* more elements than the job has bytes of memory */
     EVENT_LATE,      /* these of tasks of a stream that are no calls: an event did not complete in time */
+    WORD_LATE,       /* nor did a notify or a value come */
+    STREAM_ABORTED,  /* the program dropped what was queued */
     FUNCTION_FAILED, /* a function of the program raised an exception */
 };
 

@@ -1,8 +1,10 @@
 /* The job's shared memory: every word in it, who writes it, who reads it, in which order.
  *
- *     control area   struct job, then one struct rank_line per rank of the job
+ *     control area   struct job, then one struct rank_line per rank of the job, then one struct device_line per device
  *     boards         one struct board per communicator, each followed by its lines, lefts, notifies and notes
- *     windows        one per device: its HBM, which only its owner sub-allocates (arena.h)
+ *     windows        one per device: its HBM, as its home rank, device % ranks, sub-allocates it (arena.h)
+ *     guest windows  one per device, if there are more ranks than one: cut into equal parts, one for each other rank.
+ *                    So every rank that opens a device has memory of it that nobody else sub-allocates
  *
  * The segment is one anonymous file, mapped whole by every rank; it may lie at a different address in each, so
  * shared memory holds offsets into the segment and never pointers.  Fresh pages are zero and zero is a valid
@@ -22,7 +24,7 @@ enum {
     PAYLOAD_NBYTES = 32,   /* what fits beside the descriptor in one 64-byte line */
     NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
     SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model */
-    LAYOUT_VERSION = 1,
+    LAYOUT_VERSION = 2,
 };
 #define JOB_MAGIC UINT64_C(0x54525f444e454353) /* "SCEND_RT" */
 
@@ -41,6 +43,43 @@ struct notify {
     _Atomic uint32_t word;
 };
 enum { NOTIFY_SLEEPERS = 1, NOTIFY_ROUSED = 2, NOTIFY_SHIFT = 2 };
+
+/* ---- flag ---------------------------------------------------------------------------------------------------
+ *
+ * What CANN calls a notify: set by a stream, waited for and cleared by a stream, of any rank that has its key.
+ *     0              not set
+ *     FLAG_SET       set; clearing it by compare-and-swap is what decides between several waiters
+ *     FLAG_SLEEPERS  not set, and somebody sleeps, or is about to, until this word changes
+ * Writers: any thread of any rank.  Setting is an exchange, and wakes all if it replaces FLAG_SLEEPERS; a waiter goes from
+ * 0 to FLAG_SLEEPERS by compare-and-swap and sleeps only while the word is that.  So a setter either finds the sleeper or
+ * has changed the word before it slept.  Who was woken and did not get it puts FLAG_SLEEPERS back before it sleeps again.
+ * Order: setting releases what the setter stored before, and clearing acquires it.
+ * It lies in device memory, in a block of its own. */
+struct flag {
+    _Atomic uint32_t word;
+};
+enum { FLAG_SET = 1, FLAG_SLEEPERS = 2 };
+
+/* ---- export -------------------------------------------------------------------------------------------------
+ *
+ * What a key of exported device memory, or of a flag, leads to; in a block of device memory of its own, whose place and
+ * token the key spells.  Zero when it is made.
+ * Writer: the rank that exports.  Readers: ranks that were given the key, by whatever way the program has.
+ *     offset, nbytes, kind, open   before it is published
+ *     token                        two halves, the second stored last, with release: who acquires both as the key says them
+ *                                  sees the rest.  Withdrawing sets them to 0, the second first.
+ *     pids                         processes that may import it, unless `open`; filled from the front, each stored once
+ * A reader looks at the token again after it has read: one that was withdrawn meanwhile is not believed. */
+enum { EXPORT_PIDS = 64 };
+struct export {
+    _Atomic uint64_t token[2];
+    _Atomic uint64_t offset, nbytes; /* in the segment */
+    _Atomic uint32_t kind;           /* enum export_kind */
+    _Atomic uint32_t open;
+    _Atomic uint32_t pids[EXPORT_PIDS];
+    uint8_t to_line[3 * LINE_NBYTES - 40 - 4 * EXPORT_PIDS];
+};
+enum export_kind { EXPORT_MEMORY = 1, EXPORT_FLAG = 2 };
 
 /* ---- the control area ---------------------------------------------------------------------------------------
  *
@@ -84,6 +123,12 @@ struct rank_line {
     _Atomic uint64_t wait_since_ns;
     _Atomic uint64_t hbm_in_use;       /* its own part of job.hbm_in_use */
     uint8_t to_line2[64 - 32];
+};
+
+struct device_line {
+    /* Writers: every rank that has opened the device, fetch-add when it allocates or frees; relaxed, only the sum counts. */
+    _Atomic uint64_t hbm_in_use;
+    uint8_t to_line[LINE_NBYTES - 8];
 };
 
 /* ---- a board ------------------------------------------------------------------------------------------------- */
@@ -169,6 +214,8 @@ struct note {
 
 _Static_assert(sizeof(struct job) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct rank_line) == LINE_NBYTES, "one line pair");
+_Static_assert(sizeof(struct device_line) == LINE_NBYTES, "one line pair");
+_Static_assert(sizeof(struct export) == 3 * LINE_NBYTES, "three line pairs");
 _Static_assert(sizeof(struct line) == LINE_NBYTES && sizeof(struct left) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct pair) == LINE_NBYTES && sizeof(struct board) == 2 * LINE_NBYTES, "one line pair each");
 _Static_assert(sizeof(struct descriptor) == 24, "no padding: it is compared as memory");

@@ -17,6 +17,9 @@
 #define PREFERRED_BASE ((void *)UINT64_C(0x200000000000))
 #define MIB ((uint64_t)1 << 20)
 
+/* Where ranks sub-allocate: apart from each other by whole pages. */
+#define PART_UNIT ((uint64_t)4096)
+
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
 static int anonymous_file(void)
@@ -39,15 +42,28 @@ static int map_segment(struct segment *segment, int fd, uint64_t nbytes)
     return 0;
 }
 
+static uint64_t control_nbytes(uint32_t ranks, uint32_t devices)
+{
+    return sizeof(struct job) + (uint64_t)ranks * sizeof(struct rank_line) + (uint64_t)devices * sizeof(struct device_line);
+}
+
+static uint64_t windows_per_device(uint32_t ranks) { return ranks > 1 ? 2 : 1; }
+
+/* False if that is more than 64 bits hold. */
+static bool windows_nbytes(const struct segment_sizes *sizes, uint64_t *nbytes)
+{
+    return !__builtin_mul_overflow(sizes->window_nbytes, sizes->devices * windows_per_device(sizes->ranks), nbytes);
+}
+
 int segment_create(struct segment *segment, const struct segment_sizes *sizes)
 {
     if (sizes->ranks == 0 || sizes->ranks >= ABORT_RANK_MASK || sizes->devices == 0 || sizes->window_nbytes % (2 * MIB))
         return EINVAL;
-    uint64_t boards_offset = round_up(sizeof(struct job) + sizes->ranks * sizeof(struct rank_line), 4096);
+    uint64_t boards_offset = round_up(control_nbytes(sizes->ranks, sizes->devices), 4096);
     uint64_t boards_nbytes = round_up(BOARD_NBYTES(sizes->ranks), 4096);
     uint64_t windows_offset = round_up(boards_offset + boards_nbytes, 2 * MIB);
     uint64_t nbytes;
-    if (__builtin_mul_overflow(sizes->window_nbytes, sizes->devices, &nbytes) || nbytes > INT64_MAX - windows_offset)
+    if (!windows_nbytes(sizes, &nbytes) || nbytes > INT64_MAX - windows_offset)
         return EINVAL;
     nbytes += windows_offset;
 
@@ -79,17 +95,17 @@ int segment_create(struct segment *segment, const struct segment_sizes *sizes)
 /* Offsets that a damaged or foreign header could hold must not lead outside of the file. */
 static bool is_consistent(const struct job *job, uint64_t file_nbytes)
 {
-    uint64_t windows_nbytes;
+    const struct segment_sizes sizes = {.ranks = job->ranks, .devices = job->devices, .window_nbytes = job->window_nbytes};
+    uint64_t nbytes;
     return job->magic == JOB_MAGIC && job->layout_version == LAYOUT_VERSION && job->nbytes == file_nbytes &&
            job->ranks > 0 && job->ranks < ABORT_RANK_MASK && job->devices > 0 &&
-           job->boards_offset >= sizeof(struct job) + job->ranks * sizeof(struct rank_line) &&
+           job->boards_offset >= control_nbytes(job->ranks, job->devices) &&
            job->boards_offset < file_nbytes && job->boards_nbytes >= BOARD_NBYTES(job->ranks) &&
            job->windows_offset < file_nbytes && job->boards_nbytes <= job->windows_offset &&
            job->boards_offset <= job->windows_offset - job->boards_nbytes &&
            job->boards_offset % LINE_NBYTES == 0 && job->windows_offset % (2 * MIB) == 0 &&
            job->window_nbytes % (2 * MIB) == 0 &&
-           !__builtin_mul_overflow(job->window_nbytes, job->devices, &windows_nbytes) &&
-           windows_nbytes <= file_nbytes - job->windows_offset;
+           windows_nbytes(&sizes, &nbytes) && nbytes <= file_nbytes - job->windows_offset;
 }
 
 int segment_attach(struct segment *segment, int fd)
@@ -117,6 +133,11 @@ struct rank_line *segment_rank(const struct segment *segment, uint32_t rank)
     return (struct rank_line *)(segment->base + sizeof(struct job)) + rank;
 }
 
+struct device_line *segment_device(const struct segment *segment, uint32_t device)
+{
+    return (struct device_line *)segment_rank(segment, segment->job->ranks) + device;
+}
+
 struct board *segment_world_board(const struct segment *segment)
 {
     return (struct board *)(segment->base + segment->job->boards_offset);
@@ -125,6 +146,28 @@ struct board *segment_world_board(const struct segment *segment)
 unsigned char *segment_window(const struct segment *segment, uint32_t device)
 {
     return segment->base + segment->job->windows_offset + device * segment->job->window_nbytes;
+}
+
+uint64_t segment_part(const struct segment *segment, uint32_t device, uint32_t rank, uint64_t *nbytes)
+{
+    const struct job *job = segment->job;
+    uint32_t home = device % job->ranks;
+    uint64_t window = job->windows_offset + device * job->window_nbytes;
+    *nbytes = job->window_nbytes;
+    if (rank == home)
+        return window;
+    uint64_t guest = (rank + job->ranks - home) % job->ranks - 1;
+    *nbytes = job->window_nbytes / (job->ranks - 1) / PART_UNIT * PART_UNIT;
+    return window + job->devices * job->window_nbytes + guest * *nbytes;
+}
+
+uint32_t segment_device_at(const struct segment *segment, uint64_t offset)
+{
+    const struct job *job = segment->job;
+    uint64_t windows = job->devices * windows_per_device(job->ranks);
+    if (offset < job->windows_offset || offset - job->windows_offset >= windows * job->window_nbytes)
+        return job->devices;
+    return (uint32_t)((offset - job->windows_offset) / job->window_nbytes % job->devices);
 }
 
 struct line *board_line(struct board *board, uint32_t n, uint32_t slot, uint32_t rank)

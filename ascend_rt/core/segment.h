@@ -24,8 +24,13 @@ int segment_create(struct segment *segment, const struct segment_sizes *sizes);
 int segment_attach(struct segment *segment, int fd);
 
 struct rank_line *segment_rank(const struct segment *segment, uint32_t rank);
+struct device_line *segment_device(const struct segment *segment, uint32_t device);
 struct board *segment_world_board(const struct segment *segment);
 unsigned char *segment_window(const struct segment *segment, uint32_t device);
+/* Where a rank sub-allocates a device, as an offset into the segment: *nbytes bytes. */
+uint64_t segment_part(const struct segment *segment, uint32_t device, uint32_t rank, uint64_t *nbytes);
+/* The device whose memory an offset lies in; the number of devices if it lies in none's. */
+uint32_t segment_device_at(const struct segment *segment, uint64_t offset);
 
 /* The parts of a board of `n` ranks. */
 struct line *board_line(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);

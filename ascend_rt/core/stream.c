@@ -58,6 +58,11 @@ static struct failure *poison_of(struct stream *stream)
     return failure;
 }
 
+static bool is_dropped(const struct task *task)
+{
+    return load_acquire(&task->stream->cancelled) || task->place <= load_acquire(&task->stream->aborted);
+}
+
 /* Nobody is left waiting for a call whose stream has failed for another reason. */
 static enum call_end refuse_after(struct communicator *c, const struct task *task, const struct failure *poisoned)
 {
@@ -97,11 +102,11 @@ static struct failure *run_call(struct stream *stream, struct task *task, struct
     host.attend = NULL; /* a turn is waited for even by who is cancelled: it has to be passed on */
     call_queue_wait(queue, task->call.ticket, &host, &stream->patience);
     struct failure *failure = NULL;
-    if (load_acquire(&stream->cancelled))
+    if (is_dropped(task))
         atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
     else
         failure = run_in_turn(stream, task, poisoned);
-    if (failure && load_acquire(&stream->cancelled))
+    if (failure && is_dropped(task))
         atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
     call_queue_pass(queue, task->call.ticket, &host);
     return failure;
@@ -111,14 +116,14 @@ static enum wait_end look_at_the_clock(void *context, uint64_t since_ns, uint64_
 {
     const struct stream *stream = context;
     (void)since_ns;
-    return stream->timeout_ns && waited_ns >= stream->timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
+    uint64_t timeout_ns = load_relaxed(&stream->timeout_ns);
+    return timeout_ns && waited_ns >= timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
 }
 
 static bool worker_attends(void *context, uint64_t waited_ns)
 {
-    const struct task *task = context;
     (void)waited_ns;
-    return !load_acquire(&task->stream->cancelled);
+    return !is_dropped(context);
 }
 
 /* The failure of a task that is no call. */
@@ -145,42 +150,91 @@ static struct failure *wait_for_mark(struct stream *stream, struct task *task)
     return end == WAIT_ARRIVED ? failure_hold(task->mark->failure) : NULL;
 }
 
-static void complete_mark(struct stream *stream, struct mark *mark, struct failure *poisoned)
+static struct failure *wait_for_word(struct stream *stream, struct task *task)
 {
-    mark->failure = failure_hold(poisoned);
+    struct wait_host host = stream->host;
+    host.context = task;
+    uint64_t timeout_ns = task->word.timeout_ns;
+    enum wait_end end;
+    if (task->kind == TASK_TAKE_FLAG)
+        end = flag_take(&host, &stream->patience, task->word.word, timeout_ns);
+    else
+        end = value_wait(&host, &stream->patience, task->word.word, task->word.test, task->word.value, timeout_ns);
+    return end == WAIT_TIMEOUT ? failure_of(task, WORD_LATE, task->kind == TASK_WAIT_VALUE) : NULL;
+}
+
+static void copy_rows(const struct task *task)
+{
+    for (size_t row = 0; row < task->memory.rows; row++)
+        memmove((char *)task->memory.to + row * task->memory.to_pitch,
+                (const char *)task->memory.from + row * task->memory.from_pitch, task->memory.nbytes);
+}
+
+static void fold(const struct task *task)
+{
+    void *const to[] = {task->reduce.to};
+    const void *const from[] = {task->reduce.to, task->reduce.from};
+    task->reduce.kernel(to, 1, from, 2, task->reduce.count, 1);
+}
+
+static void complete_mark(struct stream *stream, struct task *task, struct failure *poisoned)
+{
+    struct mark *mark = task->mark;
+    mark->failure = is_dropped(task) ? poison_of(stream) : failure_hold(poisoned);
     mark->stamp_ns = stream->host.now_ns(NULL);
     notify_post(&stream->host, &mark->complete, 1);
+}
+
+/* A task that is no call and touches no event. */
+static struct failure *run_work(struct stream *stream, struct task *task)
+{
+    uint32_t wrong;
+    switch (task->kind) {
+    case TASK_COPY:
+        copy_rows(task);
+        return NULL;
+    case TASK_FILL:
+        memset(task->memory.to, task->memory.value, task->memory.nbytes);
+        return NULL;
+    case TASK_REDUCE:
+        fold(task);
+        return NULL;
+    case TASK_SET_FLAG:
+        flag_set(&stream->host, task->word.word);
+        return NULL;
+    case TASK_WRITE_VALUE:
+        value_write(&stream->host, task->word.word, task->word.value);
+        return NULL;
+    case TASK_TAKE_FLAG:
+    case TASK_WAIT_VALUE:
+        return wait_for_word(stream, task);
+    case TASK_FUNCTION:
+        wrong = task->function.run(task->function.context);
+        return wrong ? failure_of(task, FUNCTION_FAILED, wrong) : NULL;
+    default:
+        return NULL;
+    }
 }
 
 /* A failure of this task, or NULL.  `poisoned` is what failed before it on a stream that stops then. */
 static struct failure *run_task(struct stream *stream, struct task *task, struct failure *poisoned)
 {
-    bool runs = !poisoned && !load_acquire(&stream->cancelled);
+    bool runs = !poisoned && !is_dropped(task);
+    struct failure *failure = NULL;
     switch (task->kind) {
     case TASK_CALL:
     case TASK_REFUSAL:
         return run_call(stream, task, poisoned);
     case TASK_RECORD:
-        complete_mark(stream, task->mark, poisoned);
+        complete_mark(stream, task, poisoned);
         return NULL;
     case TASK_WAIT:
-        return runs ? wait_for_mark(stream, task) : NULL;
-    case TASK_COPY:
-        if (runs)
-            memmove(task->memory.to, task->memory.from, task->memory.nbytes);
-        return NULL;
-    case TASK_FILL:
-        if (runs)
-            memset(task->memory.to, task->memory.value, task->memory.nbytes);
-        return NULL;
-    case TASK_FUNCTION: {
-        uint32_t wrong = runs ? task->function.run(task->function.context) : 0;
-        return wrong ? failure_of(task, FUNCTION_FAILED, wrong) : NULL;
+        failure = runs ? wait_for_mark(stream, task) : NULL;
+        atomic_fetch_sub_explicit(&task->mark->waits, 1, memory_order_release);
+        return failure;
+    default:
+        return runs ? run_work(stream, task) : NULL;
     }
-    case TASK_END:
-        break;
-    }
-    return NULL;
 }
 
 static enum wait_end look_at_nothing(void *context, uint64_t since_ns, uint64_t waited_ns)
@@ -201,7 +255,7 @@ static void *work(void *context)
         if (latest->kind == TASK_END)
             return NULL;
         struct failure *before = poison_of(stream);
-        struct failure *failure = run_task(stream, latest, stream->goes_on_after_failure ? NULL : before);
+        struct failure *failure = run_task(stream, latest, load_relaxed(&stream->goes_on_after_failure) ? NULL : before);
         failure_release(before);
         if (failure)
             poison(stream, failure);
@@ -239,6 +293,7 @@ bool stream_append(struct stream *stream, struct task *task)
         return false;
     task->next = NULL;
     task->stream = stream;
+    task->place = ++stream->places;
     stream->newest->next = task;
     stream->newest = task;
     notify_post(&stream->host, &stream->appended, notify_number(&stream->appended) + 1);
@@ -284,6 +339,12 @@ struct failure *stream_take_failure(struct stream *stream)
 }
 
 void stream_cancel(struct stream *stream) { store_release(&stream->cancelled, true); }
+
+void stream_abort(struct stream *stream, struct failure *failure)
+{
+    poison(stream, failure);
+    store_release(&stream->aborted, stream->places);
+}
 
 bool stream_join(struct stream *stream, uint64_t timeout_ns)
 {

@@ -11,7 +11,9 @@
 
 #include <pthread.h>
 
+#include "flag.h"
 #include "queue.h"
+#include "value.h"
 
 /* One recording of an event: complete when everything queued before it is.  Reference counted. */
 struct mark {
@@ -19,6 +21,7 @@ struct mark {
     struct notify complete;  /* 1 when it is.  Writer: the worker that reaches it */
     struct failure *failure; /* it completed as failed; written before `complete` */
     uint64_t stamp_ns;       /* when; likewise */
+    _Atomic uint32_t waits;  /* of streams, that are queued or under way.  Writers: who queues one, and the worker that ends it */
 };
 struct mark *mark_new(void);
 struct mark *mark_hold(struct mark *mark);
@@ -28,7 +31,21 @@ void mark_release(struct mark *mark);
  * wake who sleeps on it. */
 enum wait_end mark_wait(struct mark *mark, const struct wait_host *host, struct patience *patience, uint64_t timeout_ns);
 
-enum task_kind { TASK_CALL, TASK_REFUSAL, TASK_COPY, TASK_FILL, TASK_RECORD, TASK_WAIT, TASK_FUNCTION, TASK_END };
+enum task_kind {
+    TASK_CALL,
+    TASK_REFUSAL,
+    TASK_COPY,
+    TASK_FILL,
+    TASK_REDUCE,
+    TASK_RECORD,
+    TASK_WAIT,
+    TASK_SET_FLAG,
+    TASK_TAKE_FLAG,
+    TASK_WRITE_VALUE,
+    TASK_WAIT_VALUE,
+    TASK_FUNCTION,
+    TASK_END
+};
 
 enum { KEPT = 4 };
 
@@ -36,6 +53,7 @@ struct task {
     enum task_kind kind;
     struct task *next;
     const struct stream *stream;
+    uint64_t place;    /* in the stream: the first is 1 */
     void *keeps[KEPT]; /* the issuing side's, for it to release */
     int instruction;   /* where in the code that queued it, which is one of them */
     union {
@@ -49,8 +67,20 @@ struct task {
             void *to;
             const void *from; /* TASK_COPY */
             int value;        /* TASK_FILL */
-            size_t nbytes;
+            size_t nbytes;    /* of one row; rows begin a pitch after one another */
+            size_t rows, to_pitch, from_pitch;
         } memory;
+        struct {
+            void *to; /* folds `from` into it */
+            const void *from;
+            size_t count;
+            reduce_function *kernel;
+        } reduce;
+        struct {
+            void *word; /* struct flag, or a 64-bit value */
+            uint64_t value, timeout_ns;
+            enum value_test test;
+        } word;
         struct mark *mark; /* TASK_RECORD, TASK_WAIT */
         struct {
             /* Runs on the worker; 0, or a number by which the issuing side knows what went wrong. */
@@ -66,8 +96,8 @@ struct stream {
     struct patience patience;
     struct patience issuer_patience;
     struct patience idle_patience;
-    uint64_t timeout_ns;           /* longest wait for an event; 0: for ever */
-    bool goes_on_after_failure;
+    _Atomic uint64_t timeout_ns;   /* longest wait for an event; 0: for ever.  Writer: the issuing side */
+    _Atomic bool goes_on_after_failure; /* likewise */
     pthread_t worker;
     bool started;
 
@@ -77,6 +107,8 @@ struct stream {
     struct notify appended;        /* writer: issuing side; reader: the worker */
     struct notify done;            /* writer: the worker; reader: the issuing side, which does not wait for it */
     uint32_t reaped;               /* issuing side */
+    uint64_t places;               /* issuing side: tasks appended so far */
+    _Atomic uint64_t aborted;      /* issuing side: tasks up to this place are dropped */
     _Atomic bool cancelled;        /* issuing side; from then on tasks are dropped */
     _Atomic uint32_t calls_not_run; /* collectives that were dropped */
 
@@ -97,6 +129,9 @@ bool stream_is_idle(const struct stream *stream);
 struct failure *stream_take_failure(struct stream *stream);
 /* Drops what has not run and makes what runs give up; returns at once. */
 void stream_cancel(struct stream *stream);
+/* Drops what was appended so far, makes what runs give up, and poisons the stream with this failure (a reference that is
+ * taken over); returns at once.  What is appended from here on runs. */
+void stream_abort(struct stream *stream, struct failure *failure);
 /* Ends the worker when its list is done; true once it has ended.  To be repeated until then. */
 bool stream_join(struct stream *stream, uint64_t timeout_ns);
 

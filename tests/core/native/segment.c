@@ -44,6 +44,7 @@ static void parts_lie_in_order(void)
     unsigned char *places[] = {
         segment.base + sizeof(struct job),
         (unsigned char *)(segment_rank(&segment, n - 1) + 1),
+        (unsigned char *)(segment_device(&segment, small.devices - 1) + 1),
         (unsigned char *)board,
         (unsigned char *)(board + 1),
         (unsigned char *)(board_line(board, n, SLOTS - 1, n - 1) + 1),
@@ -59,9 +60,43 @@ static void parts_lie_in_order(void)
         EXPECT(places[i - 1] <= places[i]);
     EXPECT(board_line(board, n, 0, 0) == (struct line *)(board + 1));
     EXPECT(segment_window(&segment, 1) - segment_window(&segment, 0) == (ptrdiff_t)small.window_nbytes);
-    EXPECT(segment_window(&segment, 1) + small.window_nbytes == segment.base + segment.job->nbytes);
+    EXPECT(segment_window(&segment, 1) + 3 * small.window_nbytes == segment.base + segment.job->nbytes);
     for (uint64_t i = sizeof(struct job); i < segment.job->windows_offset; i++)
         EXPECT_EQUAL(segment.base[i], 0);
+    unmap(&segment);
+}
+
+/* What a rank sub-allocates of a device is nobody else's, and an address in it tells the device. */
+static void parts_of_ranks_are_apart(void)
+{
+    struct segment segment = created();
+    enum { PARTS = 6 };
+    uint64_t starts[PARTS], sizes[PARTS];
+    for (uint32_t i = 0; i < PARTS; i++) {
+        uint32_t device = i / small.ranks, rank = i % small.ranks;
+        starts[i] = segment_part(&segment, device, rank, &sizes[i]);
+        EXPECT_EQUAL(sizes[i], rank == device ? small.window_nbytes : small.window_nbytes / 2);
+        EXPECT_EQUAL(segment_device_at(&segment, starts[i]), device);
+        EXPECT_EQUAL(segment_device_at(&segment, starts[i] + sizes[i] - 1), device);
+        EXPECT(starts[i] + sizes[i] <= segment.job->nbytes);
+        for (uint32_t j = 0; j < i; j++)
+            EXPECT(starts[i] + sizes[i] <= starts[j] || starts[j] + sizes[j] <= starts[i]);
+    }
+    EXPECT_EQUAL(segment_device_at(&segment, segment.job->windows_offset - 1), small.devices);
+    EXPECT_EQUAL(segment_device_at(&segment, segment.job->nbytes), small.devices);
+    unmap(&segment);
+}
+
+static void a_rank_alone_has_whole_windows(void)
+{
+    struct segment_sizes sizes = small;
+    sizes.ranks = 1;
+    struct segment segment;
+    EXPECT_EQUAL(segment_create(&segment, &sizes), 0);
+    uint64_t nbytes;
+    EXPECT_EQUAL(segment_part(&segment, 1, 0, &nbytes), segment.job->windows_offset + sizes.window_nbytes);
+    EXPECT_EQUAL(nbytes, sizes.window_nbytes);
+    EXPECT_EQUAL(segment.job->nbytes, segment.job->windows_offset + 2 * sizes.window_nbytes);
     unmap(&segment);
 }
 
@@ -231,6 +266,8 @@ int main(int argc, char **argv)
     EXPECT(argc > 1);
     if (!strcmp(argv[1], "good")) {
         parts_lie_in_order();
+        parts_of_ranks_are_apart();
+        a_rank_alone_has_whole_windows();
         attached_mapping_sees_the_same_data();
         size_is_sealed();
         sizes_that_make_no_segment();
