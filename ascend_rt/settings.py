@@ -156,6 +156,10 @@ class Settings:
         "ASCEND_RT_SLEEP_MS", Whole(1, 10_000), 50, "debug", "ms",
         "Longest single sleep of a waiting rank; after each it looks at the state of its peers.",
     )
+    ascend_rt_packet_bytes = Setting(
+        "ASCEND_RT_PACKET_BYTES", Whole(0, 4096), 1024, "debug", "bytes",
+        "Calls to which a rank brings no more are carried out in one round, without a plan; the same on all ranks.",
+    )
     ascend_rt_piece_kib = Setting(
         "ASCEND_RT_PIECE_KIB", Whole(1, 1 << 20), 512, "debug", "KiB",
         "Arrays outside of device memory go through it in pieces of this size; the same on all ranks.",

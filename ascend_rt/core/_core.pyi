@@ -12,6 +12,7 @@ Key = tuple[int, int, int]
 
 LAYOUT_VERSION: Final[int]
 PAYLOAD_NBYTES: Final[int]
+PACKET_NBYTES: Final[int]
 NOTE_NBYTES: Final[int]
 
 class RankLine(NamedTuple):
@@ -180,7 +181,10 @@ class Communicator:
         self, collective: int, dtype: int, op: int, root: int, count: int, x: Any, out: Any, stream: Stream | None, /
     ) -> int | None: ...
     def _refuse(self, collective: int, why: str, stream: Stream | None, /) -> None: ...
-    def _add_choice(
+    def _add_exchange(
+        self, collective: int, dtype: int, op: int, root: int, most: int, fingerprint: int, words: Any, /
+    ) -> None: ...
+    def _add_plan(
         self,
         collective: int,
         dtype: int,

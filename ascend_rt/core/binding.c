@@ -151,6 +151,7 @@ static PyMethodDef functions[] = {
 static int add_constants(PyObject *module)
 {
     return PyModule_AddIntMacro(module, LAYOUT_VERSION) || PyModule_AddIntMacro(module, PAYLOAD_NBYTES) ||
+           PyModule_AddIntMacro(module, PACKET_NBYTES) ||
            PyModule_AddIntMacro(module, NOTE_NBYTES) || PyModule_AddIntMacro(module, KERNEL_PLAIN) ||
            PyModule_AddIntMacro(module, KERNEL_AVX2) || PyModule_AddIntMacro(module, KERNEL_AVX512) ||
            PyModule_AddIntMacro(module, KERNEL_NEON) || PyModule_AddIntMacro(module, CALL_DONE) ||

@@ -5,43 +5,77 @@
 #include "binding.h"
 #include "order.h"
 
-/* _add_choice(collective, dtype, op, root, least_nbytes, most_nbytes, fingerprint, packed plan or None,
- * and the marks of what is lent of IN and OUT) */
-static PyObject *add_choice(PyObject *object, PyObject *args)
+/* The words of a plan or an exchange, as Python lends them. */
+struct words {
+    Py_buffer buffer;
+    const int32_t *first;
+    size_t n;
+};
+
+static bool get_words(PyObject *object, struct words *words)
 {
-    struct communicator_object *self = (struct communicator_object *)object;
+    if (PyObject_GetBuffer(object, &words->buffer, PyBUF_SIMPLE) < 0)
+        return false;
+    words->first = words->buffer.buf;
+    words->n = (size_t)words->buffer.len / sizeof(int32_t);
+    return true;
+}
+
+/* Takes over what was read into the choice, unless something is `wrong` already. */
+static PyObject *add(struct communicator_object *self, struct choice *choice, const char *wrong)
+{
+    if (!wrong && communicator_add_choice(&self->communicator, choice))
+        wrong = "a choice that this rank cannot run: dtype, op, size of the payload or ranks of the plan";
+    if (!wrong)
+        Py_RETURN_NONE;
+    exchange_free(&choice->exchange);
+    plan_free(&choice->plan);
+    return PyErr_Format(PyExc_ValueError, "%s", wrong);
+}
+
+/* _add_plan(collective, dtype, op, root, least_nbytes, most_nbytes, fingerprint, packed plan, and the marks of what is
+ * lent of IN and OUT) */
+static PyObject *add_plan(PyObject *object, PyObject *args)
+{
     struct choice choice = {0};
     unsigned long long least, most;
     long long root;
     PyObject *packed;
     const char *in = NULL, *out = NULL;
     Py_ssize_t nin = 0, nout = 0;
-    if (!PyArg_ParseTuple(args, "bbbLKKIO|y#y#:_add_choice", &choice.collective, &choice.dtype, &choice.op, &root, &least,
-                          &most, &choice.fingerprint, &packed, &in, &nin, &out, &nout))
+    struct words words;
+    if (!PyArg_ParseTuple(args, "bbbLKKIO|y#y#:_add_plan", &choice.collective, &choice.dtype, &choice.op, &root, &least,
+                          &most, &choice.fingerprint, &packed, &in, &nin, &out, &nout) ||
+        !get_words(packed, &words))
         return NULL;
     choice.root = root < 0 ? ROOT_ANY : (uint32_t)root;
     choice.least_nbytes = least;
     choice.most_nbytes = most;
-    choice.in_line = packed == Py_None;
-    const char *wrong = NULL;
-    if (!choice.in_line) {
-        Py_buffer view;
-        if (PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE) < 0)
-            return NULL;
-        wrong = plan_read(&choice.plan, view.buf, (size_t)view.len / sizeof(int32_t));
-        PyBuffer_Release(&view);
-        if (!wrong && in && out)
-            wrong = plan_lend(&choice.plan, (const uint8_t *)in, (size_t)nin, (const uint8_t *)out, (size_t)nout);
-        if (wrong)
-            plan_free(&choice.plan);
-    }
-    if (!wrong && communicator_add_choice(&self->communicator, &choice)) {
-        plan_free(&choice.plan);
-        wrong = "a choice that this rank cannot run: dtype, op, size of the payload or ranks of the plan";
-    }
-    if (wrong)
-        return PyErr_Format(PyExc_ValueError, "%s", wrong);
-    Py_RETURN_NONE;
+    const char *wrong = plan_read(&choice.plan, words.first, words.n);
+    PyBuffer_Release(&words.buffer);
+    if (!wrong && in && out)
+        wrong = plan_lend(&choice.plan, (const uint8_t *)in, (size_t)nin, (const uint8_t *)out, (size_t)nout);
+    return add((struct communicator_object *)object, &choice, wrong);
+}
+
+/* _add_exchange(collective, dtype, op, root, most_nbytes, fingerprint, words) */
+static PyObject *add_exchange(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    struct choice choice = {.is_exchange = true};
+    unsigned long long most;
+    long long root;
+    PyObject *given;
+    struct words words;
+    if (!PyArg_ParseTuple(args, "bbbLKIO:_add_exchange", &choice.collective, &choice.dtype, &choice.op, &root, &most,
+                          &choice.fingerprint, &given) ||
+        !get_words(given, &words))
+        return NULL;
+    choice.root = root < 0 ? ROOT_ANY : (uint32_t)root;
+    choice.most_nbytes = most;
+    const char *wrong = exchange_read(&choice.exchange, words.first, words.n, self->communicator.size);
+    PyBuffer_Release(&words.buffer);
+    return add(self, &choice, wrong);
 }
 
 static PyObject *scratch_needed(PyObject *object, PyObject *args)
@@ -269,7 +303,8 @@ static PyMethodDef methods[] = {
      "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
-    {"_add_choice", add_choice, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
+    {"_add_plan", add_plan, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
+    {"_add_exchange", add_exchange, METH_VARARGS, "How calls of one kind and up to a size are done within the round."},
     {"_scratch_needed", scratch_needed, METH_VARARGS, "Bytes of scratch that a call needs."},
     {"_learn_dtype", learn_dtype, METH_VARARGS, "One more dtype object that the hot path knows."},
     {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},

@@ -20,6 +20,12 @@ static uint32_t slot_of(uint32_t round) { return round % SLOTS; }
 
 struct line *board_begin(struct communicator *c) { return board_line(c->board, c->size, slot_of(c->round), c->rank); }
 
+unsigned char *board_payload(const struct communicator *c, uint32_t round, uint32_t rank, uint64_t nbytes)
+{
+    return nbytes <= PAYLOAD_NBYTES ? board_line(c->board, c->size, slot_of(round), rank)->payload
+                                    : board_packet(c->board, c->size, slot_of(round), rank)->payload;
+}
+
 struct line *board_latest_line(const struct communicator *c, uint32_t rank)
 {
     return board_line(c->board, c->size, slot_of(c->round - 1), rank);

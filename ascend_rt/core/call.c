@@ -5,42 +5,6 @@
 #include "communicator.h"
 #include "order.h"
 
-/* ---- calls whose payload is in the line ---- */
-
-static void spread_payload(struct communicator *c, const struct issue *issue)
-{
-    unsigned char folded[PAYLOAD_NBYTES];
-    switch (issue->collective) {
-    case ALL_REDUCE:
-        for (uint32_t rank = 0; rank < c->size; rank++)
-            c->srcs[rank] = board_latest_line(c, rank)->payload;
-        find_reduce(issue->dtype, issue->op, c->kernels)((void *const[]){folded}, 1, c->srcs, (int)c->size, issue->count,
-                                                          c->size);
-        view_store(&issue->out, 0, issue->count, folded);
-        break;
-    case BROADCAST:
-        view_store(&issue->out, 0, issue->count, board_latest_line(c, issue->root)->payload);
-        break;
-    case ALL_GATHER:
-        for (uint32_t rank = 0; rank < c->size; rank++)
-            view_store(&issue->out, rank * issue->count, issue->count, board_latest_line(c, rank)->payload);
-        break;
-    default: /* a barrier carries nothing */
-        break;
-    }
-}
-
-static enum call_end run_in_line(struct communicator *c, const struct issue *issue, const struct descriptor *said)
-{
-    size_t nbytes = issue->count * dtype_nbytes(issue->dtype);
-    if (nbytes)
-        view_read(&issue->in, 0, issue->count, board_begin(c)->payload);
-    enum call_end end = board_round(c, said, false);
-    if (end == CALL_DONE && nbytes)
-        spread_payload(c, issue);
-    return end;
-}
-
 /* ---- calls that touch peers' memory ---- */
 
 static bool anybody_stages(const struct communicator *c)
@@ -233,7 +197,7 @@ enum call_end communicator_run(struct communicator *c, const struct issue *issue
         struct descriptor said = {.call = issue->number, .collective = issue->collective, .dtype = issue->dtype,
                                   .op = issue->op, .root = issue->root, .fingerprint = issue->choice->fingerprint,
                                   .count = issue->count};
-        end = issue->choice->in_line ? run_in_line(c, issue, &said) : run_by_plan(c, issue, &said);
+        end = issue->choice->is_exchange ? exchange_run(c, issue, &said) : run_by_plan(c, issue, &said);
     }
     return end == CALL_DONE ? end : keep_failure(c, end, issue->collective, issue->number);
 }

@@ -50,6 +50,7 @@ int communicator_open(struct communicator *c, const struct segment *segment, con
 void communicator_close(struct communicator *c)
 {
     for (size_t i = 0; i < c->nchoices; i++) {
+        exchange_free(&c->choices[i]->exchange);
         plan_free(&c->choices[i]->plan);
         free(c->choices[i]);
     }
@@ -71,13 +72,16 @@ void communicator_close(struct communicator *c)
 
 static bool can_run(const struct communicator *c, const struct choice *choice)
 {
-    bool reduces = choice->in_line && choice->collective == ALL_REDUCE;
+    bool reduces = false;
+    for (int32_t block = 0; block < choice->exchange.blocks_out; block++)
+        reduces = reduces || choice->exchange.takes[block].rank == TAKE_FOLDED;
     for (size_t i = 0; i < choice->plan.nsteps; i++)
         reduces = reduces || choice->plan.steps[i].kind == STEP_REDUCE;
     if (!dtype_nbytes(choice->dtype) || (reduces && !find_reduce(choice->dtype, choice->op, c->kernels)))
         return false;
-    if (choice->in_line)
-        return choice->most_nbytes <= PAYLOAD_NBYTES && (choice->root == ROOT_ANY || choice->root < c->size);
+    if (choice->is_exchange) /* the limit leaves no room for the product to wrap */
+        return choice->most_nbytes <= PACKET_NBYTES &&
+               (uint64_t)choice->exchange.blocks * choice->most_nbytes <= PACKET_NBYTES;
     return (uint32_t)choice->plan.ranks == c->size && (uint32_t)choice->plan.rank == c->rank;
 }
 
@@ -117,7 +121,7 @@ struct choice *communicator_find_choice(struct communicator *c, const struct cal
 
 static uint64_t scratch_of(const struct choice *choice, const struct call *call)
 {
-    if (choice->in_line || !choice->plan.scratch_chunks)
+    if (choice->is_exchange || !choice->plan.scratch_chunks)
         return 0;
     struct cut cut = cut_count(call->count, (uint32_t)choice->plan.chunks, dtype_nbytes(call->dtype));
     return (uint64_t)choice->plan.scratch_chunks * scratch_chunk_count(&cut) * dtype_nbytes(call->dtype);
@@ -181,7 +185,7 @@ enum call_end communicator_issue(struct communicator *c, const struct call *call
     issue->in = call->strided_in ? *call->strided_in : view_contiguous(call->in, item_nbytes);
     issue->out = call->strided_out ? *call->strided_out : view_contiguous(call->out, item_nbytes);
     issue->same_place = call->in == call->out;
-    if (!choice->in_line) {
+    if (!choice->is_exchange) {
         place_buffers(c, issue);
         if (issue->staged && !c->has_staging)
             return CALL_NO_STAGING;

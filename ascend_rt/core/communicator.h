@@ -4,14 +4,15 @@
 #define ASCEND_RT_COMMUNICATOR_H
 
 #include "arena.h"
+#include "exchange.h"
 #include "plan.h"
 #include "reduce.h"
 #include "segment.h"
 #include "view.h"
 #include "wait.h"
 
-/* HcclCMDType of what core runs without a plan; COLLECTIVE_TELL is ours: a round that carries nothing but notes. */
-enum collective { BROADCAST = 1, ALL_REDUCE = 2, ALL_GATHER = 6, BARRIER = 103, COLLECTIVE_TELL = 255 };
+/* HcclCMDType of what the binding makes by itself; COLLECTIVE_TELL is ours: a round that carries nothing but notes. */
+enum collective { BROADCAST = 1, ALL_REDUCE = 2, BARRIER = 103, COLLECTIVE_TELL = 255 };
 enum { ROOT_ANY = UINT32_MAX };
 
 /* How calls of one kind and a range of sizes are done.  Python chooses and adds it; core only looks it up. */
@@ -20,7 +21,8 @@ struct choice {
     uint32_t root;
     uint64_t least_nbytes, most_nbytes; /* of one block */
     uint32_t fingerprint;
-    bool in_line; /* the round carries the payload; there is no plan */
+    bool is_exchange; /* or a plan */
+    struct exchange exchange;
     struct plan plan;
 };
 
@@ -120,7 +122,7 @@ struct communicator {
 int communicator_open(struct communicator *communicator, const struct segment *segment, const struct arena *arena,
                       const uint32_t *members, uint32_t size, uint32_t rank);
 void communicator_close(struct communicator *communicator);
-/* 0, ENOMEM, or EINVAL for a choice that this rank cannot run.  Takes over the plan if it succeeds. */
+/* 0, ENOMEM, or EINVAL for a choice that this rank cannot run.  Takes over its exchange or plan if it succeeds. */
 int communicator_add_choice(struct communicator *communicator, const struct choice *choice);
 struct choice *communicator_find_choice(struct communicator *communicator, const struct call *call);
 uint64_t communicator_scratch_needed(struct communicator *communicator, const struct call *call);
@@ -144,9 +146,14 @@ struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);
 void board_overrun(struct communicator *communicator);
+/* Where a rank has the payload of a round. */
+unsigned char *board_payload(const struct communicator *communicator, uint32_t round, uint32_t rank, uint64_t nbytes);
 /* Line and note of a rank in the round that was done last. */
 struct line *board_latest_line(const struct communicator *communicator, uint32_t rank);
 struct note *board_latest_note(const struct communicator *communicator, uint32_t rank);
+
+/* ---- exchange.c: a call that is its round ---- */
+enum call_end exchange_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
 
 /* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
 struct piece {

@@ -22,6 +22,7 @@
 enum {
     LINE_NBYTES = 128,
     PAYLOAD_NBYTES = 32,   /* what fits beside the descriptor in one 64-byte line */
+    PACKET_NBYTES = 4096,  /* what a round can carry at most: a payload that does not fit the line */
     NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
     SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model */
     LAYOUT_VERSION = 2,
@@ -205,12 +206,20 @@ struct note {
     char text[NOTE_NBYTES];
 };
 
+/* The payload of a line, where it is larger than the line.  Writer: the rank, before it posts the line.  Readers: every
+ * member of that round, before it posts its line of the next: so it may be filled again when the line may. */
+struct packet {
+    uint8_t payload[PACKET_NBYTES];
+};
+
 /* The parts of a board of n ranks follow it in this order:
  *     struct line lines[SLOTS][n]; struct left lefts[n]; struct pair pairs[n][n] (from, to); struct note notes[SLOTS][n];
+ *     struct packet packets[SLOTS][n];
  *     struct pair point_to_point[n][n], reserved: Send/Recv do not use the lines (rule 7 of the board) */
 #define BOARD_NBYTES(n)                                                                                          \
     (sizeof(struct board) + (uint64_t)(n) * (SLOTS * sizeof(struct line) + sizeof(struct left) +                 \
-                                             SLOTS * sizeof(struct note) + 2 * (uint64_t)(n) * sizeof(struct pair)))
+                                             SLOTS * sizeof(struct note) + SLOTS * sizeof(struct packet) +       \
+                                             2 * (uint64_t)(n) * sizeof(struct pair)))
 
 _Static_assert(sizeof(struct job) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct rank_line) == LINE_NBYTES, "one line pair");

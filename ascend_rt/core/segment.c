@@ -190,6 +190,11 @@ struct note *board_note(struct board *board, uint32_t n, uint32_t slot, uint32_t
     return (struct note *)board_pair(board, n, n, 0) + (size_t)slot * n + rank;
 }
 
+struct packet *board_packet(struct board *board, uint32_t n, uint32_t slot, uint32_t rank)
+{
+    return (struct packet *)board_note(board, n, SLOTS, 0) + (size_t)slot * n + rank;
+}
+
 bool board_raise_abort(struct board *board, enum abort_kind kind, uint32_t culprit, uint32_t raiser_plus_1)
 {
     uint32_t none = 0;

@@ -37,6 +37,7 @@ struct line *board_line(struct board *board, uint32_t n, uint32_t slot, uint32_t
 struct left *board_left(struct board *board, uint32_t n, uint32_t rank);
 struct pair *board_pair(struct board *board, uint32_t n, uint32_t from, uint32_t to);
 struct note *board_note(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
+struct packet *board_packet(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
 
 /* Ends a communicator; false if it had ended before, and then the first cause stays. */
 bool board_raise_abort(struct board *board, enum abort_kind kind, uint32_t culprit, uint32_t raiser_plus_1);

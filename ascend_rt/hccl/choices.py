@@ -4,28 +4,30 @@ import zlib
 
 from ..core import _core
 from ..plan.choice import Table, choose
+from ..plan.exchange import exchange
 from ..plan.packed import fingerprint, lent, pack
 from ..plan.registry import build
 from .arguments import Call
 
-# What the board round can carry all by itself, in the lines: no plan, no peer's memory, any kind of own memory.
-IN_LINE = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
-IN_LINE_FINGERPRINT = zlib.crc32(b"in line")
+_EXCHANGE_FINGERPRINT = zlib.crc32(b"exchange")
 
 
-def add(communicator: _core.Communicator, call: Call, table: Table, piece_nbytes: int) -> None:
-    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes, as `table` has it.
+def add(communicator: _core.Communicator, call: Call, table: Table, packet_nbytes: int, piece_nbytes: int) -> None:
+    """Adds the choice that serves `call` and all calls of its kind in the same range of sizes.
 
+    Up to `packet_nbytes` of a rank's data go with the round itself, beyond that `table` has the algorithm.
     `piece_nbytes`, which decides the number of rounds where a rank stages, becomes part of what the ranks compare.
     """
     spec, size = call.spec, communicator.size
     root = call.root if spec.rooted else -1
-    kind = (spec.number, call.dtype, call.op)
-    if spec.name in IN_LINE and call.nbytes <= _core.PAYLOAD_NBYTES:
-        communicator._add_choice(*kind, -1, 0, _core.PAYLOAD_NBYTES, IN_LINE_FINGERPRINT, None)
+    kind = (spec.number, call.dtype, call.op, root)
+    words = exchange(spec.name, communicator.rank, size, call.root)
+    most_in_round = packet_nbytes // max(words[0], 1)
+    if call.nbytes <= most_in_round:
+        communicator._add_exchange(*kind, most_in_round, _EXCHANGE_FINGERPRINT, words)
         return
     choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table)
     plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root)
-    least = max(choice.lo_nbytes, _core.PAYLOAD_NBYTES + 1) if spec.name in IN_LINE else choice.lo_nbytes
+    least = max(choice.lo_nbytes, most_in_round + 1)
     compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
-    communicator._add_choice(*kind, root, least, choice.hi_nbytes, compared, pack(plan), *lent(plan))
+    communicator._add_plan(*kind, least, choice.hi_nbytes, compared, pack(plan), *lent(plan))

@@ -66,12 +66,16 @@ class Communicator(_core.Communicator):
     size: int
     name: str
     _table: Table
+    _packet_nbytes: int
     _piece_nbytes: int
 
     def __new__(cls, membership: Membership, memory: DeviceMemory, settings: Settings) -> "Communicator":
         self = super().__new__(
             cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE, Stream
         )
+        self._packet_nbytes = settings.ascend_rt_packet_bytes
+        if membership.size == 1:  # a packet has nowhere to travel
+            self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
         self._piece_nbytes = max(settings.ascend_rt_piece_kib << 10, 64 * membership.size)
         self._tune(
             spins_for(settings.ascend_rt_spin, membership.size),
@@ -148,7 +152,7 @@ class Communicator(_core.Communicator):
         arguments = (call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out, stream)
         while (missing := self._call(*arguments)) is not None:
             if missing == _core.CALL_NO_CHOICE:
-                choices.add(self, call, self._table, self._piece_nbytes)
+                choices.add(self, call, self._table, self._packet_nbytes, self._piece_nbytes)
                 self._learn_dtype(call.x.dtype, call.dtype)
             elif missing == _core.CALL_NO_SCRATCH:
                 self._make_scratch(call)

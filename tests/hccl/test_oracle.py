@@ -25,7 +25,8 @@ pytestmark = pytest.mark.processes
 Array = np.ndarray[Any, Any]
 
 SIZES = range(1, 9)
-PIECES_KIB = (1, 1024)
+# One has small pieces, and plans for the smallest calls too; the other carries out small calls within the round.
+TUNING = ({"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0"}, {"ASCEND_RT_PACKET_BYTES": "4096"})
 DEFAULT_CASES = 208
 MOST_COUNT = 70_000
 KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
@@ -200,11 +201,10 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("piece_kib", PIECES_KIB)
+@pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets"])
 @pytest.mark.parametrize("size", SIZES)
-def test_random_calls(ranks: RankPool, pytestconfig: pytest.Config, size: int, piece_kib: int) -> None:
+def test_random_calls(ranks: RankPool, pytestconfig: pytest.Config, size: int, environ: dict[str, str]) -> None:
     total = pytestconfig.getoption("--oracle-cases", None) or DEFAULT_CASES
-    cases, seed = -(-total // (len(SIZES) * len(PIECES_KIB))), random.randrange(2**32)
+    cases, seed = -(-total // (len(SIZES) * len(TUNING))), random.randrange(2**32)
     print(f"seed {seed}")
-    environ = {"ASCEND_RT_PIECE_KIB": str(piece_kib)}
     assert ranks.run(size, run_cases, seed, cases, timeout=60, environ=environ) == [[]] * size

@@ -19,11 +19,13 @@ static void draw_type(struct dice *dice, struct drawn *drawn)
 
 struct drawn draw_payload(struct dice *dice, uint32_t size)
 {
-    static const uint8_t collectives[] = {ALL_REDUCE, BROADCAST, ALL_GATHER, BARRIER};
-    struct drawn drawn = {.in_line = true, .collective = collectives[roll_below(dice, 4)]};
+    static const uint8_t collectives[] = {ALL_REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, BARRIER};
+    struct drawn drawn = {.is_exchange = true, .collective = collectives[roll_below(dice, 5)]};
     draw_type(dice, &drawn);
     drawn.root = drawn.collective == BROADCAST ? roll_below(dice, size) : 0;
-    drawn.count = drawn.collective == BARRIER ? 0 : roll_below(dice, PAYLOAD_NBYTES / dtype_nbytes(drawn.dtype) + 1);
+    uint64_t most_nbytes = roll_below(dice, 2) ? PAYLOAD_NBYTES : PACKET_NBYTES; /* in the line, or beside it */
+    uint64_t blocks = drawn.collective == REDUCE_SCATTER ? size : 1;
+    drawn.count = drawn.collective == BARRIER ? 0 : roll_below(dice, most_nbytes / blocks / dtype_nbytes(drawn.dtype) + 1);
     return drawn;
 }
 

@@ -5,10 +5,10 @@
 #include "dice.h"
 #include "plan_file.h"
 
-enum { REDUCE_SCATTER = 7, MOST_COUNT = 5000 };
+enum { MOST_COUNT = 5000 };
 
 struct drawn {
-    bool in_line;
+    bool is_exchange;
     uint8_t collective, dtype, op;
     uint32_t root, fingerprint;
     uint64_t count;

@@ -51,12 +51,40 @@ void add_packed(struct communicator *c, const struct packed *packed, uint8_t dty
     EXPECT_EQUAL(communicator_add_choice(c, &choice), 0);
 }
 
-void add_in_line(struct communicator *c, uint8_t collective, uint8_t dtype, uint8_t op)
+/* What ascend_rt/plan/exchange.py writes, for the collectives that tests draw. */
+static size_t exchange_words(int32_t *words, uint8_t collective, uint32_t size, uint32_t rank, uint32_t root)
 {
-    uint64_t most = collective == BARRIER ? 0 : PAYLOAD_NBYTES;
-    struct choice choice = {.collective = collective, .dtype = dtype, .op = op, .root = ROOT_ANY, .most_nbytes = most,
-                            .in_line = true};
+    int32_t one = collective != BARRIER, all = (int32_t)size;
+    bool fills = collective != BROADCAST || rank == root;
+    words[0] = collective == REDUCE_SCATTER ? all : one;
+    words[1] = fills ? words[0] : 0;
+    words[2] = collective == ALL_GATHER ? all : one;
+    for (int32_t block = 0; block < words[2]; block++) {
+        int32_t *take = words + EXCHANGE_HEADER + 2 * block;
+        take[0] = collective == BROADCAST ? (int32_t)root : collective == ALL_GATHER ? block : TAKE_FOLDED;
+        take[1] = collective == REDUCE_SCATTER ? (int32_t)rank : 0;
+    }
+    return EXCHANGE_HEADER + 2 * (size_t)words[2];
+}
+
+static void add_exchange(struct communicator *c, struct choice choice, uint32_t root)
+{
+    int32_t words[EXCHANGE_HEADER + 2 * 8];
+    EXPECT(c->size <= 8);
+    size_t nwords = exchange_words(words, choice.collective, c->size, c->rank, root);
+    EXPECT(exchange_read(&choice.exchange, words, nwords, c->size) == NULL);
+    choice.most_nbytes /= (uint64_t)(words[0] ? words[0] : 1);
     EXPECT_EQUAL(communicator_add_choice(c, &choice), 0);
+}
+
+void add_exchanges(struct communicator *c, uint8_t collective, uint8_t dtype, uint8_t op, uint64_t most_nbytes)
+{
+    struct choice choice = {.collective = collective, .dtype = dtype, .op = op, .root = ROOT_ANY,
+                            .most_nbytes = most_nbytes, .is_exchange = true};
+    if (collective != BROADCAST)
+        add_exchange(c, choice, 0);
+    for (choice.root = 0; collective == BROADCAST && choice.root < c->size; choice.root++)
+        add_exchange(c, choice, choice.root);
 }
 
 void prefer_choice(struct communicator *c, const struct call *call, uint32_t fingerprint)

@@ -19,6 +19,7 @@ struct plan_file {
     int32_t *content;
 };
 
+enum { ALL_GATHER = 6, REDUCE_SCATTER = 7 }; /* HcclCMDType, beside those that core names */
 enum { MESH = 0, RING = 1 }; /* struct packed.algorithm */
 
 void plan_file_read(struct plan_file *file, const char *path);
@@ -26,9 +27,9 @@ void plan_file_close(struct plan_file *file);
 
 /* Adds the packed plan to a communicator as the choice for this dtype and op, at any size. */
 void add_packed(struct communicator *communicator, const struct packed *packed, uint8_t dtype, uint8_t op);
-/* Adds payload in the line for this collective. */
-void add_in_line(struct communicator *communicator, uint8_t collective, uint8_t dtype, uint8_t op);
-/* Of the choices that serve a call, the one that is looked at first from now on.  `fingerprint` 0: in the line. */
+/* Adds the ways to do the collective within the round, one for each root, up to so many bytes of a rank. */
+void add_exchanges(struct communicator *communicator, uint8_t collective, uint8_t dtype, uint8_t op, uint64_t most_nbytes);
+/* Of the choices that serve a call, the one that is looked at first from now on.  `fingerprint` 0: an exchange. */
 void prefer_choice(struct communicator *communicator, const struct call *call, uint32_t fingerprint);
 
 #endif

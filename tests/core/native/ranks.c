@@ -117,7 +117,7 @@ static void call_alike(struct runner *runner, uint64_t round, const struct drawn
     struct buffers at = place_buffers(runner, drawn);
     fill(runner, &at, round, drawn);
     EXPECT_EQUAL(make_call(runner, &at, drawn), CALL_DONE);
-    runner->commits += !drawn->in_line;
+    runner->commits += !drawn->is_exchange;
     if (drawn->collective == BARRIER)
         compare(runner, drawn);
     else
@@ -252,12 +252,14 @@ static unsigned char *allocate(struct runner *runner, uint64_t nbytes, uint64_t 
 
 static void add_choices(struct runner *runner)
 {
-    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, spread[] = {BROADCAST, ALL_GATHER, BARRIER};
+    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, moved[] = {BROADCAST, ALL_GATHER, BARRIER};
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++)
-            add_in_line(&runner->communicator, spread[j], dtypes[i], 0);
-        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++)
-            add_in_line(&runner->communicator, ALL_REDUCE, dtypes[i], op);
+            add_exchanges(&runner->communicator, moved[j], dtypes[i], 0, PACKET_NBYTES);
+        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++) {
+            add_exchanges(&runner->communicator, ALL_REDUCE, dtypes[i], op, PACKET_NBYTES);
+            add_exchanges(&runner->communicator, REDUCE_SCATTER, dtypes[i], op, PACKET_NBYTES);
+        }
         for (size_t j = 0; j < runner->test->plans.nplans; j++) {
             const struct packed *packed = &runner->test->plans.plans[j];
             if (packed->rank == runner->rank)

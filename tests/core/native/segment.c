@@ -51,6 +51,7 @@ static void parts_lie_in_order(void)
         (unsigned char *)(board_left(board, n, n - 1) + 1),
         (unsigned char *)(board_pair(board, n, n - 1, n - 1) + 1),
         (unsigned char *)(board_note(board, n, SLOTS - 1, n - 1) + 1),
+        (unsigned char *)(board_packet(board, n, SLOTS - 1, n - 1) + 1),
         (unsigned char *)board + BOARD_NBYTES(n),
         (unsigned char *)board + segment.job->boards_nbytes,
         segment_window(&segment, 0),

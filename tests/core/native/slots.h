@@ -4,7 +4,7 @@
 
 #include "calls.h"
 
-enum { MOST_RANKS = 8, FEW = 300, REGION_NBYTES = MOST_RANKS * FEW * 4 * 2 };
+enum { MOST_RANKS = 8, FEW = 300, REGION_NBYTES = MOST_RANKS * PACKET_NBYTES * 2 };
 
 /* `step` 2 leaves every other element out. */
 struct operand {

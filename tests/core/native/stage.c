@@ -40,7 +40,7 @@ static void open_actor(struct stage *stage, uint32_t rank, const uint32_t *membe
     c->waiter.patience.spins = c->waiter.patience.yields = 0;
     c->waiter.patience.sleep_ns = SLEEP_MS * UINT64_C(1000000);
     c->waiter.timeout_ns = TIMEOUT_MS * UINT64_C(1000000);
-    add_in_line(c, ALL_REDUCE, DTYPE_INT32, REDUCE_SUM);
+    add_exchanges(c, ALL_REDUCE, DTYPE_INT32, REDUCE_SUM, PAYLOAD_NBYTES);
     for (size_t i = 0; i < stage->plans->nplans; i++) {
         const struct packed *packed = &stage->plans->plans[i];
         if (packed->collective == ALL_REDUCE && packed->size == stage->size && packed->rank == rank)

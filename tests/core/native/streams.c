@@ -125,7 +125,7 @@ static struct drawn draw(struct runner *runner)
     struct test *test = runner->test;
     struct drawn drawn = roll_below(&runner->common, 3) ? draw_plan(&runner->common, &test->plans)
                                                         : draw_payload(&runner->common, test->size);
-    drawn.count = drawn.in_line ? drawn.count : drawn.count % FEW;
+    drawn.count = drawn.is_exchange ? drawn.count : drawn.count % FEW;
     return drawn;
 }
 
@@ -263,12 +263,14 @@ static void *run_rank(void *argument)
 
 static void add_choices(struct runner *runner)
 {
-    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, spread[] = {BROADCAST, ALL_GATHER, BARRIER};
+    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, moved[] = {BROADCAST, ALL_GATHER, BARRIER};
     for (int i = 0; i < 3; i++) {
         for (int j = 0; j < 3; j++)
-            add_in_line(&runner->communicator, spread[j], dtypes[i], 0);
-        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++)
-            add_in_line(&runner->communicator, ALL_REDUCE, dtypes[i], op);
+            add_exchanges(&runner->communicator, moved[j], dtypes[i], 0, PACKET_NBYTES);
+        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++) {
+            add_exchanges(&runner->communicator, ALL_REDUCE, dtypes[i], op, PACKET_NBYTES);
+            add_exchanges(&runner->communicator, REDUCE_SCATTER, dtypes[i], op, PACKET_NBYTES);
+        }
         for (size_t j = 0; j < runner->test->plans.nplans; j++) {
             const struct packed *packed = &runner->test->plans.plans[j];
             if (packed->rank == runner->rank)
