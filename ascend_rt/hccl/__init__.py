@@ -8,6 +8,7 @@ from .c_api import (
     HCCL_ROOT_INFO_BYTES,
     HcclAllGather,
     HcclAllReduce,
+    HcclAlltoAll,
     HcclBarrier,
     HcclBroadcast,
     HcclCommDestroy,
@@ -17,7 +18,9 @@ from .c_api import (
     HcclGetRankId,
     HcclGetRankSize,
     HcclGetRootInfo,
+    HcclReduce,
     HcclReduceScatter,
+    HcclScatter,
 )
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
@@ -28,6 +31,7 @@ __all__ = [
     "Communicator",
     "HcclAllGather",
     "HcclAllReduce",
+    "HcclAlltoAll",
     "HcclBarrier",
     "HcclBroadcast",
     "HcclCommDestroy",
@@ -39,7 +43,9 @@ __all__ = [
     "HcclGetRankId",
     "HcclGetRankSize",
     "HcclGetRootInfo",
+    "HcclReduce",
     "HcclReduceOp",
     "HcclReduceScatter",
     "HcclResult",
+    "HcclScatter",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..acl.memory import Array
 from ..plan.choice import DTYPES
-from ..plan.collectives import Blocks, Collective, InPlace
+from ..plan.collectives import Collective, InPlace
 from .errors import HcclResult
 from .types import OPS, number_of_dtype
 
@@ -27,7 +27,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One collective call with arguments that are right; `count` is elements of one block, as in HCCL."""
+    """One collective call with arguments that are right; `count` is elements of one block, as in HCCL.
+
+    An array of no elements stands for the buffer that this rank, not being the root, has not.
+    """
 
     spec: Collective
     dtype: int
@@ -51,19 +54,23 @@ def check(spec: Collective, rank: int, size: int, x: Any, out: Any, op: Any, roo
 
     `make(shape, dtype, like)` makes the result where `out` is None and x cannot hold it.
     """
-    x = _array("x", x)
-    dtype = _dtype_number(x)
     op_number = _op_number(op) if spec.reduces else 0
     root = _root(root, size) if spec.rooted else 0
-    count = _count(spec, x, size)
-    shape = _shape_of_out(spec, x, size)
-    if out is None:
-        out = x if spec.in_place is InPlace.SAME else make(shape, x.dtype, x)
+    has_x, has_out = (blocks.on(rank, size, root) > 0 for blocks in (spec.blocks_in, spec.blocks_out))
+    if has_x:
+        x = _array("x", x)
+        count = _count(spec, x, size)
     else:
-        _check_out(spec, _array("out", out), x, shape)
+        out = _array("out", out)
+        x, count = np.empty(0, out.dtype), out.size
+    dtype = _dtype_number(x)
+    if not has_out and has_x:
+        out = np.empty(0, x.dtype)
+    elif has_x:
+        out = _out(spec, x, out, size, make)
+        _check_overlap(spec, rank, count, x, out)
     if not out.flags.writeable:
         raise RefusedError("the result cannot be stored: out (or x, in place) is read-only")
-    _check_overlap(spec, rank, count, x, out)
     return Call(spec, dtype, op_number, root, count, x, out)
 
 
@@ -100,7 +107,7 @@ def _root(root: Any, size: int) -> int:
 
 
 def _count(spec: Collective, x: Array, size: int) -> int:
-    if spec.blocks_in is not Blocks.PER_RANK:
+    if not spec.blocks_in.per_rank:
         return x.size
     if x.ndim == 0 or x.shape[0] % size:
         raise RefusedError(f"x has the shape {x.shape}; expected a first dimension that is a multiple of {size} ranks")
@@ -108,19 +115,28 @@ def _count(spec: Collective, x: Array, size: int) -> int:
 
 
 def _shape_of_out(spec: Collective, x: Array, size: int) -> tuple[int, ...]:
-    if spec.blocks_in is Blocks.PER_RANK:
-        return (x.shape[0] // size, *x.shape[1:])
-    return (size, *x.shape) if spec.blocks_out is Blocks.PER_RANK else x.shape
+    if spec.blocks_in.per_rank == spec.blocks_out.per_rank:
+        return x.shape
+    return (x.shape[0] // size, *x.shape[1:]) if spec.blocks_in.per_rank else (size, *x.shape)
 
 
-def _check_out(spec: Collective, out: Array, x: Array, shape: tuple[int, ...]) -> None:
-    if out.dtype != x.dtype:
-        raise RefusedError(f"out has dtype={out.dtype} and x has dtype={x.dtype}; expected the same")
-    if out.size != int(np.prod(shape, dtype=np.int64)):
-        raise RefusedError(f"out has the shape {out.shape}; expected {shape}, or another shape of as many elements")
+def _out(spec: Collective, x: Array, out: Any, size: int, make: MakeArray) -> Array:
+    shape = _shape_of_out(spec, x, size)
+    if out is None:
+        return x if spec.in_place is InPlace.SAME else make(shape, x.dtype, x)
+    given = _array("out", out)
+    if given.dtype != x.dtype:
+        raise RefusedError(f"out has dtype={given.dtype} and x has dtype={x.dtype}; expected the same")
+    if given.size != int(np.prod(shape, dtype=np.int64)):
+        raise RefusedError(f"out has the shape {given.shape}; expected {shape}, or another shape of as many elements")
+    return given
 
 
 def _check_overlap(spec: Collective, rank: int, count: int, x: Array, out: Array) -> None:
+    if spec.in_place is InPlace.NONE:
+        if np.may_share_memory(x, out):
+            raise RefusedError(f"x and out overlap; expected separate memory: {spec.in_place.value}")
+        return
     if x is out or not np.may_share_memory(x, out):
         return
     first_in, first_out = spec.in_place.first_blocks(rank)

@@ -224,9 +224,7 @@ def broadcast_out_of_place(
     HCCL's first generation broadcast so (capi.hcclBroadcast)."""
 
     def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
-        number = integer("root", root)
-        if not 0 <= number < communicator.size:
-            raise RefusedError(f"root={number}; expected a rank, 0 to {communicator.size - 1}")
+        number = _root(root, communicator)
         out = elements.at("recv", recv)
         if communicator.rank == number and send != recv:
             x = elements.at("send", send)
@@ -234,6 +232,51 @@ def broadcast_out_of_place(
         communicator.broadcast(out, number, on)
 
     _queue("broadcast", count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclReduce(send: int, recv: int, count: int, dtype: int, op: int, root: int, comm: int, stream: int, /) -> None:
+    """Fold `count` elements of every rank's send into the root's recv, which may be send. Elsewhere recv is unused."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        number = _root(root, communicator)
+        out = elements.at("recv", recv) if communicator.rank == number else None
+        communicator.reduce(elements.at("send", send), out, _op(op), number, on)
+
+    _queue("reduce", count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclScatter(send: int, recv: int, recv_count: int, dtype: int, root: int, comm: int, stream: int, /) -> None:
+    """The root's send has `recv_count` elements for each rank's recv; off the root send is unused."""
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        number, size = _root(root, communicator), communicator.size
+        x = elements.at("send", send, size) if communicator.rank == number else None
+        communicator.scatter(x, elements.at("recv", recv), number, on)
+
+    _queue("scatter", recv_count, dtype, comm, stream, queue)
+
+
+@_returns_result
+def HcclAlltoAll(
+    send: int, send_count: int, send_type: int, recv: int, recv_count: int, recv_type: int, comm: int, stream: int, /
+) -> None:
+    """send has `send_count` elements for each rank's recv, which gets `recv_count` from each, in rank order.
+
+    Counts are per peer. Both must be equal, and both types (HCCL_E_PARA), and recv must not lie on send.
+    """
+
+    def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
+        if (send_count, _dtype(send_type)) != (recv_count, _dtype(recv_type)):
+            given = f"send_count={send_count}, recv_count={recv_count}, send_type={send_type}, recv_type={recv_type}"
+            raise RefusedError(f"{given}; expected equal counts and equal types")
+        if send == recv and send_count:
+            raise RefusedError(f"send and recv are both {send:#x}; expected separate memory")
+        size = communicator.size
+        communicator.all_to_all(elements.at("send", send, size), elements.at("recv", recv, size), on)
+
+    _queue("all_to_all", send_count, send_type, comm, stream, queue)
 
 
 @_returns_result
@@ -331,6 +374,13 @@ def _op(op: int) -> str:
     if number not in OP_NAMES:
         raise RefusedError(f"op={number}; expected one of HcclReduceOp, 0 to 4", HcclResult.HCCL_E_NOT_SUPPORT)
     return OP_NAMES[number]
+
+
+def _root(root: int, communicator: Communicator) -> int:
+    number = integer("root", root)
+    if not 0 <= number < communicator.size:
+        raise RefusedError(f"root={number}; expected a rank, 0 to {communicator.size - 1}")
+    return number
 
 
 def _find_communicator(comm: int) -> Communicator:

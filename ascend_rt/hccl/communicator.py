@@ -24,6 +24,7 @@ from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import SettingError, Settings
 from . import choices
 from .arguments import Call, RefusedError, check
+from .collectives import Collectives
 from .errors import HcclError, HcclResult
 from .types import NUMBER_OF_DTYPE, OP_NAMES
 
@@ -45,7 +46,7 @@ CODES = {
 }
 
 
-class Communicator(_core.Communicator):
+class Communicator(Collectives):
     """All ranks of a job, which call the same collectives in the same order.
 
     Every method blocks until the call is done on this rank; given a stream it is queued there instead and returns at
@@ -62,8 +63,6 @@ class Communicator(_core.Communicator):
     name            "world"
     """
 
-    rank: int
-    size: int
     name: str
     _table: Table
     _packet_nbytes: int
@@ -97,23 +96,6 @@ class Communicator(_core.Communicator):
 
     def __repr__(self) -> str:
         return f"<Communicator {self.name!r}: rank {self.rank} of {self.size}>"
-
-    def all_gather(self, x: Array, out: Array | None = None, stream: Stream | None = None) -> Array:
-        """Every rank's x, one behind another in rank order, on every rank.
-
-        x: any shape. out: (size, *x.shape), made in the kind of memory of x when not given; in place, x is out[rank].
-        """
-        return self._run(COLLECTIVES["all_gather"], x, out, "sum", 0, stream)
-
-    def reduce_scatter(
-        self, x: Array, out: Array | None = None, op: str = "sum", stream: Stream | None = None
-    ) -> Array:
-        """Fold x over all ranks; each rank gets its own block of the result.
-
-        x: (size * k, ...). out: (k, ...), made in the kind of memory of x when not given; in place, out is block `rank`
-        of x. op: sum, prod, max, min or avg; see all_reduce.
-        """
-        return self._run(COLLECTIVES["reduce_scatter"], x, out, op, 0, stream)
 
     def destroy(self) -> None:
         """This rank uses the communicator no more. Waits for nobody; calling it again does nothing."""

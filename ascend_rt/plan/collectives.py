@@ -11,18 +11,30 @@ from typing import NamedTuple
 
 
 class Blocks(Enum):
-    """How many blocks of `count` elements a buffer consists of."""
+    """How many blocks of `count` elements a buffer consists of, on every rank or on the root alone."""
 
     NONE = "none"
     ONE = "1"
     PER_RANK = "N"
+    ROOT_ONE = "1 on the root"
+    ROOT_PER_RANK = "N on the root"
+
+    @property
+    def per_rank(self) -> bool:
+        """Whether there is a block for each rank."""
+        return self in (Blocks.PER_RANK, Blocks.ROOT_PER_RANK)
 
     def number(self, size: int) -> int:
-        return {Blocks.NONE: 0, Blocks.ONE: 1, Blocks.PER_RANK: size}[self]
+        """The blocks of a rank that has the buffer."""
+        return 0 if self is Blocks.NONE else size if self.per_rank else 1
+
+    def on(self, rank: int, size: int, root: int) -> int:
+        """The blocks of `rank`: none off the root if only that one has the buffer."""
+        return 0 if self in (Blocks.ROOT_ONE, Blocks.ROOT_PER_RANK) and rank != root else self.number(size)
 
 
 class InPlace(Enum):
-    """The one way in which a rank may pass IN and OUT that overlap. Each rank decides for itself."""
+    """The one way in which a rank that has both may pass IN and OUT that overlap. Each rank decides for itself."""
 
     NONE = "there is no in-place form"
     SAME = "OUT is IN"
@@ -35,7 +47,10 @@ class InPlace(Enum):
 
 
 class Content(NamedTuple):
-    """What a block of OUT holds in the end: block `block` of IN of each of `ranks`, folded in that order if several."""
+    """What a block of OUT holds in the end: block `block` of IN of each of `ranks`, folded in that order if several.
+
+    No ranks: this rank has no such block.
+    """
 
     ranks: tuple[int, ...]
     block: int
@@ -59,6 +74,22 @@ def _data_of_root(rank: int, block: int, size: int, root: int) -> Content:
 
 def _data_of_each(rank: int, block: int, size: int, root: int) -> Content:
     return Content((block,), 0)
+
+
+def _sum_on_root(rank: int, block: int, size: int, root: int) -> Content:
+    return Content(tuple(range(size)) if rank == root else (), block)
+
+
+def _block_of_root(rank: int, block: int, size: int, root: int) -> Content:
+    return Content((root,), rank)
+
+
+def _data_of_each_on_root(rank: int, block: int, size: int, root: int) -> Content:
+    return Content((block,) if rank == root else (), 0)
+
+
+def _own_block_of_each(rank: int, block: int, size: int, root: int) -> Content:
+    return Content((block,), rank)
 
 
 def _nothing(rank: int, block: int, size: int, root: int) -> Content:
@@ -94,10 +125,16 @@ class Collective:
 _ROWS = (
     Collective("broadcast", 1, Blocks.ONE, Blocks.ONE, InPlace.SAME, _data_of_root, rooted=True),
     Collective("all_reduce", 2, Blocks.ONE, Blocks.ONE, InPlace.SAME, _sum_of_all, reduces=True),
+    Collective("reduce", 3, Blocks.ONE, Blocks.ROOT_ONE, InPlace.SAME, _sum_on_root, reduces=True, rooted=True),
     Collective("all_gather", 6, Blocks.ONE, Blocks.PER_RANK, InPlace.IN_OWN_BLOCK, _data_of_each),
     Collective(
         "reduce_scatter", 7, Blocks.PER_RANK, Blocks.ONE, InPlace.OUT_OWN_BLOCK, _sum_of_own_block, reduces=True
     ),
+    Collective("all_to_all", 10, Blocks.PER_RANK, Blocks.PER_RANK, InPlace.NONE, _own_block_of_each),
+    Collective(
+        "gather", 11, Blocks.ONE, Blocks.ROOT_PER_RANK, InPlace.IN_OWN_BLOCK, _data_of_each_on_root, rooted=True
+    ),
+    Collective("scatter", 12, Blocks.ROOT_PER_RANK, Blocks.ONE, InPlace.OUT_OWN_BLOCK, _block_of_root, rooted=True),
     Collective("barrier", 103, Blocks.NONE, Blocks.NONE, InPlace.NONE, _nothing, synchronises=True),
 )
 

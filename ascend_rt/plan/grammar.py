@@ -26,12 +26,12 @@ class StepRule(NamedTuple):
     holds: Callable[[Plan, Step], bool]
 
 
-def chunks_of(plan: Plan, buffer: Buffer) -> int:
-    """How many chunks a buffer of the plan has."""
+def chunks_of(plan: Plan, rank: int, buffer: Buffer) -> int:
+    """How many chunks a buffer of `rank` has."""
     if buffer is Buffer.SCRATCH:
         return plan.scratch
     blocks = plan.spec.blocks_in if buffer is Buffer.IN else plan.spec.blocks_out
-    return blocks.number(plan.size) * plan.chunks
+    return blocks.on(rank, plan.size, plan.root) * plan.chunks
 
 
 def _refs(step: Step) -> tuple[Ref, ...]:
@@ -79,7 +79,8 @@ def _has_ends(plan: Plan, step: Step) -> bool:
 
 def _in_range(plan: Plan, step: Step) -> bool:
     return isinstance(step, DataStep) and all(
-        ref.rank in range(plan.size) and 0 <= ref.chunk <= chunks_of(plan, ref.buffer) - step.n for ref in _refs(step)
+        ref.rank in range(plan.size) and 0 <= ref.chunk <= chunks_of(plan, ref.rank, ref.buffer) - step.n
+        for ref in _refs(step)
     )
 
 

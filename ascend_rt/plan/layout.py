@@ -40,6 +40,10 @@ class Call:
         return len(self.plans)
 
     @property
+    def root(self) -> int:
+        return self.plans[0].root
+
+    @property
     def chunks(self) -> int:
         return self.plans[0].chunks
 
@@ -87,10 +91,10 @@ class Layout:
 
     def buffer(self, call: int, rank: int, buffer: Buffer) -> Span:
         """All of IN or OUT of `rank` in call number `call`."""
-        spec, count = self._calls[call].spec, self._calls[call].count
-        blocks = spec.blocks_in if buffer is Buffer.IN else spec.blocks_out
+        owner = self._calls[call]
+        blocks = owner.spec.blocks_in if buffer is Buffer.IN else owner.spec.blocks_out
         base = self._base[call, rank, buffer]
-        return Span(base, base + blocks.number(self._calls[call].size) * count)
+        return Span(base, base + blocks.on(rank, owner.size, owner.root) * owner.count)
 
     def spans(self, call: int, step: DataStep) -> tuple[list[Span], list[Span]]:
         """Where the destinations and the sources of a step lie. Their length is that of its chunks of IN or OUT."""
@@ -123,9 +127,10 @@ class Layout:
     def _place(self, number: int, rank: int, start: int) -> int:
         """Choose addresses for IN and OUT of a call from `start` on; return where the next memory may begin."""
         call = self._calls[number]
-        lengths = [blocks.number(call.size) * call.count for blocks in (call.spec.blocks_in, call.spec.blocks_out)]
+        both = call.spec.blocks_in, call.spec.blocks_out
+        lengths = [blocks.on(rank, call.size, call.root) * call.count for blocks in both]
         first_in, first_out = 0, lengths[0]
-        if rank in call.in_place:
+        if rank in call.in_place and all(lengths):
             first_in, first_out = (block * call.count for block in call.spec.in_place.first_blocks(rank))
         self._base[number, rank, Buffer.IN] = start + first_in
         self._base[number, rank, Buffer.OUT] = start + first_out

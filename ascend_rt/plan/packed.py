@@ -7,8 +7,10 @@
     Copy    [3, n, rank, buffer, chunk, rank, buffer, chunk]                destination first
     Reduce  [4, n, complete, number of dsts, number of srcs, (rank, buffer, chunk) of each dst, then of each src]
 
-`touches` is 1 if the plan moves data. `complete` is 1 if the result holds the contributions of all ranks; avg divides
-there and nowhere else. Enter and leave are left out: the core runs them as the board round and as one word per rank.
+The blocks in the header are those of a rank that has the buffer, also on ranks that have none because they are not the
+root. `touches` is 1 if the plan moves data. `complete` is 1 if the result holds the contributions of all ranks; avg
+divides there and nowhere else. Enter and leave are left out: the core runs them as the board round and as one word per
+rank.
 """
 
 import zlib

@@ -222,7 +222,7 @@ class _Proof:
         """What OUT of `rank` must hold `offset` elements from its start."""
         call = self._calls[number]
         block = offset // call.count
-        content = call.spec.result(rank, block, call.size, call.plans[0].root)
+        content = call.spec.result(rank, block, call.size, call.root)
         out = self._layout.buffer(number, rank, Buffer.OUT).start
         return _Value(union(1 << peer for peer in content.ranks), (content.block - block) * call.count - out)
 

@@ -43,7 +43,7 @@ def values_of(rank: int, n: int = N) -> Any:
     return np.random.default_rng(rank).integers(-9, 10, n).astype(np.float32)
 
 
-def all_five(comm: rt.Communicator) -> None:
+def every_collective(comm: rt.Communicator) -> None:
     handle, stream = set_up(comm)
     size, rank = comm.size, comm.rank
     everyone = [values_of(r) for r in range(size)]
@@ -73,6 +73,20 @@ def all_five(comm: rt.Communicator) -> None:
     assert np.array_equal(util.ptr_to_numpy(whole, (size, N), np.float32), everyone)
     assert np.array_equal(util.ptr_to_numpy(part, (N,), np.float32), everyone[rank])
 
+    root, none = size - 1, 0
+    reduced = buffer(np.zeros(N, np.float32)) if rank == root else none
+    assert hccl.HcclReduce(buffer(everyone[rank]), reduced, N, FP32, SUM, root, handle, stream) is OK
+    assert hccl.HcclScatter(whole if rank == root else none, part, N, FP32, root, handle, stream) is OK
+    exchanged = buffer(np.zeros(N * size, np.float32))
+    assert hccl.HcclAlltoAll(whole, N, FP32, exchanged, N, FP32, handle, stream) is OK
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert rank != root or np.array_equal(util.ptr_to_numpy(reduced, (N,), np.float32), sum(everyone))
+    assert np.array_equal(util.ptr_to_numpy(part, (N,), np.float32), everyone[rank])
+    assert np.array_equal(util.ptr_to_numpy(exchanged, (size, N), np.float32), [everyone[rank]] * size)
+    assert hccl.HcclAlltoAll(whole, N, FP32, exchanged, N + 1, FP32, handle, stream) is PARA
+    assert hccl.HcclAlltoAll(whole, N, FP32, whole, N, FP32, handle, stream) is PARA
+    assert acl.rt.synchronize_stream(stream) == acl.ACL_ERROR_RT_PARAM_INVALID
+
     assert hccl.HcclGetCommAsyncError(handle) == (OK, OK)
     assert hccl.HcclAllReduce(0, 0, 0, FP32, SUM, handle, stream) is OK and acl.rt.synchronize_stream(stream) == 0
     assert hccl.HcclCommDestroy(handle) is OK and hccl.HcclCommDestroy(handle) is PARA
@@ -81,8 +95,8 @@ def all_five(comm: rt.Communicator) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_the_five_collectives(ranks: RankPool, size: int) -> None:
-    ranks.run(size, all_five)
+def test_every_collective(ranks: RankPool, size: int) -> None:
+    ranks.run(size, every_collective)
 
 
 def one_rank_is_wrong(comm: rt.Communicator) -> list[tuple[int, int, str]]:
@@ -169,6 +183,9 @@ def wild_collectives(handle: int) -> None:
             hccl.HcclBroadcast(send, count, dtype, op, handle, 0),
             hccl.HcclAllGather(send, recv, count, dtype, handle, 0),
             hccl.HcclReduceScatter(send, recv, count, dtype, op, handle, 0),
+            hccl.HcclReduce(send, recv, count, dtype, op, 0, handle, 0),
+            hccl.HcclScatter(send, recv, count, dtype, 0, handle, 0),
+            hccl.HcclAlltoAll(send, count, dtype, recv, count, dtype, handle, 0),
         ]
         assert {*results} <= {PARA, PTR, NOT_SUPPORT}
         assert acl.rt.synchronize_stream(0) == acl.ACL_ERROR_RT_PARAM_INVALID

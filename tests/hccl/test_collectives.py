@@ -17,7 +17,7 @@ from ascend_rt.testing import RankPool
 pytestmark = pytest.mark.processes
 
 FOLDS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-KINDS = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
+KINDS = [name for name, spec in COLLECTIVES.items() if spec.blocks_out is not Blocks.NONE]
 BORDER = 5
 HALVES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
@@ -32,7 +32,7 @@ def expected(kind: str, rank: int, size: int, root: int, op: str, inputs: list[A
     """OUT of `rank`, block by block, from the table that also the prover reads."""
     spec = COLLECTIVES[kind]
     blocks = []
-    for block in range(spec.blocks_out.number(size)):
+    for block in range(spec.blocks_out.on(rank, size, root)):
         sources, number = spec.result(rank, block, size, root)
         parts = [inputs[source][number * count : (number + 1) * count] for source in sources]
         if op == "avg":
@@ -41,7 +41,7 @@ def expected(kind: str, rank: int, size: int, root: int, op: str, inputs: list[A
             blocks.append((np.trunc(average) if parts[0].dtype.kind in "iu" else average).astype(parts[0].dtype))
         else:
             blocks.append(functools.reduce(FOLDS[op], parts))
-    return np.concatenate(blocks)
+    return np.concatenate(blocks) if blocks else None
 
 
 def bordered(values: Any, offset: int, plain: bool) -> tuple[Any, Any]:
@@ -59,29 +59,29 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int, algorithm: str, plai
     common, wrong = np.random.default_rng(seed), []
     dtypes = [dtype_of_number(number) for number in HcclDataType]
     for case in range(cases):
-        kind, dtype = KINDS[case % 4], dtypes[common.integers(len(dtypes))]
+        kind, dtype = KINDS[case % len(KINDS)], dtypes[common.integers(len(dtypes))]
         op = str(common.choice([*FOLDS, "avg"])) if COLLECTIVES[kind].reduces else "sum"
         count = int(common.choice([0, 1, 2, 7, comm.size, 33, 100, 1000, common.integers(20000)]))
         root, call_seed = int(common.integers(comm.size)), int(common.integers(1 << 30))
         own = np.random.default_rng([seed, case, comm.rank])
         offset, separate, plain = int(own.integers(4)), bool(own.integers(2)), plain_too and bool(own.integers(2))
-        blocks_in = COLLECTIVES[kind].blocks_in.number(comm.size)
-        inputs = [contribution(rank, blocks_in * count, dtype, call_seed) for rank in range(comm.size)]
+        blocks_in = [COLLECTIVES[kind].blocks_in.on(rank, comm.size, root) for rank in range(comm.size)]
+        inputs = [contribution(rank, blocks_in[rank] * count, dtype, call_seed) for rank in range(comm.size)]
         want = expected(kind, comm.rank, comm.size, root, op, inputs, count)
         x, x_buffer = bordered(inputs[comm.rank], offset, plain)
         keywords: dict[str, Any] = {}
         out_buffer = x_buffer
-        if separate and kind != "broadcast":
+        if kind != "broadcast" and want is not None and (separate or not blocks_in[comm.rank]):
             keywords["out"], out_buffer = bordered(np.zeros_like(want), offset, plain)
-        if kind == "broadcast":
-            got = comm.broadcast(x, root=root)
-        elif COLLECTIVES[kind].reduces:
-            got = getattr(comm, kind)(x, op=op, **keywords)
-        else:
-            got = comm.all_gather(x, **keywords)
+        if COLLECTIVES[kind].reduces:
+            keywords["op"] = op
+        if COLLECTIVES[kind].rooted:
+            keywords["root"] = root
+        got = getattr(comm, kind)(x if blocks_in[comm.rank] else None, **keywords)
         borders = np.concatenate([b[i] for b in (x_buffer, out_buffer) for i in (slice(offset), slice(-BORDER, None))])
         kept = got is x or kind == "broadcast" or (x == inputs[comm.rank]).all()
-        if not (np.array_equal(got.reshape(-1), want) and (borders == 77).all() and kept):
+        right = got is None if want is None else np.array_equal(got.reshape(-1), want)
+        if not (right and (borders == 77).all() and kept):
             what = f"{kind} {dtype} {op} count={count} root={root} {separate=} {plain=}"
             wrong.append(f"rank {comm.rank} case {case}: {what}")
     assert comm._statistics()["late_sleeps"] == 0
@@ -201,5 +201,19 @@ def test_in_place_forms(ranks: RankPool) -> None:
         assert own == [6 * i for i in range(3 * rank, 3 * rank + 3)]
 
 
-def test_the_kinds_tested_are_all_that_carry_data() -> None:
-    assert sorted(KINDS) == sorted(name for name, spec in COLLECTIVES.items() if spec.blocks_out is not Blocks.NONE)
+def rooted_in_place(comm: rt.Communicator) -> tuple[Any, ...]:
+    root, x = 1, rt.array(np.arange(3) + 10 * comm.rank)
+    reduced = comm.reduce(x, root=root)
+    whole = rt.array(np.arange(3 * comm.size))
+    part = whole[3 * root : 3 * root + 3] if comm.rank == root else rt.zeros(3, whole.dtype)
+    comm.scatter(whole if comm.rank == root else None, part, root)
+    mine = whole[3 * root : 3 * root + 3] if comm.rank == root else rt.array(np.full(3, comm.rank))
+    gathered = comm.gather(mine, whole if comm.rank == root else None, root)
+    return reduced is x, x.tolist(), part.tolist(), None if gathered is None else gathered.tolist()
+
+
+def test_rooted_forms_in_place_on_the_root(ranks: RankPool) -> None:
+    left, root, right = ranks.run(3, rooted_in_place)
+    assert left == (False, [0, 1, 2], [0, 1, 2], None)
+    assert root == (True, [30, 33, 36], [3, 4, 5], [0, 0, 0, 3, 4, 5, 2, 2, 2])
+    assert right == (False, [20, 21, 22], [6, 7, 8], None)

@@ -29,7 +29,9 @@ SIZES = range(1, 9)
 TUNING = ({"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0"}, {"ASCEND_RT_PACKET_BYTES": "4096"})
 DEFAULT_CASES = 208
 MOST_COUNT = 70_000
-KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
+KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "gather", "all_to_all")
+REDUCING = ("all_reduce", "reduce_scatter", "reduce")
+ROOTED = ("broadcast", "reduce", "scatter", "gather")
 OPS = ("sum", "prod", "max", "min", "avg")
 LAYOUTS = ("contiguous", "contiguous", "strided", "reversed", "transposed")
 BORDER = 77
@@ -47,8 +49,17 @@ def fold(parts: list[Array], op: str) -> Array:
     return (np.trunc(mean) if parts[0].dtype.kind in "iu" else mean).astype(parts[0].dtype)
 
 
-def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int) -> Array:
+def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int) -> Array | None:
+    """What `rank` gets: None where only the root gets something."""
     match kind:
+        case "reduce":
+            return fold(inputs, op) if rank == root else None
+        case "gather":
+            return np.concatenate(inputs) if rank == root else None
+        case "scatter":
+            return np.split(inputs[root], len(inputs))[rank]
+        case "all_to_all":
+            return np.concatenate([np.split(x, len(inputs))[rank] for x in inputs])
         case "all_reduce":
             return fold(inputs, op)
         case "broadcast":
@@ -96,28 +107,33 @@ class Buffer:
 
 @dataclass
 class Case:
-    """One call: what all ranks know of it, and this rank's part."""
+    """One call: what all ranks know of it, and this rank's part. No x or out: it has none, or gives none."""
 
     kind: str
     op: str
     count: int
     root: int
     inputs: list[Array]
-    x: Buffer
+    x: Buffer | None
     out: Buffer | None
     result: Array | None = None
 
     def wrong(self, rank: int) -> str:
         want = oracle(self.kind, rank, self.inputs, self.op, self.root)
-        assert self.result is not None
-        right = np.array_equal(self.result.reshape(-1), want)
-        right = (self.out is None or self.out.holds(want)) and right
-        right = self.x.holds(self._left_in_x(rank, want)) and right
-        dtype, where = want.dtype, f"{self.x.layout} -> {self.out.layout if self.out else 'None'}"
+        if want is None:
+            right = self.result is None
+        else:
+            right = self.result is not None and np.array_equal(self.result.reshape(-1), want)
+            right = (self.out is None or self.out.holds(want)) and right
+        right = (self.x is None or self.x.holds(self._left_in_x(rank, want))) and right
+        where = " -> ".join(buffer.layout if buffer else "None" for buffer in (self.x, self.out))
+        dtype = self.inputs[self.root].dtype
         return "" if right else f"rank {rank}: {self.kind} {dtype} {self.op} count={self.count} {self.root=} {where}"
 
-    def _left_in_x(self, rank: int, want: Array) -> Array:
-        if self.out is None and self.kind in ("all_reduce", "broadcast"):
+    def _left_in_x(self, rank: int, want: Array | None) -> Array:
+        if want is None:
+            return self.inputs[rank]
+        if self.out is None and self.kind in ("all_reduce", "broadcast", "reduce"):
             return want
         if isinstance(self.out, InPlace):
             blocks = np.split(self.inputs[rank], len(self.inputs))
@@ -132,32 +148,44 @@ def draw(comm: rt.Communicator, common: np.random.Generator, own: np.random.Gene
     few: list[Any] = [0, 1, 2, 3, 7, 33, 64, comm.size, common.integers(300), common.integers(300)]
     many = [common.integers(MOST_COUNT + 1)] if common.integers(3) == 0 else few
     count, root = int(many[common.integers(len(many))]), int(common.integers(comm.size))
-    length = count * comm.size if kind == "reduce_scatter" else count
+    length = count * comm.size if kind in ("reduce_scatter", "scatter", "all_to_all") else count
     values = [common.integers(-2, 3, length) for _ in range(comm.size)]
     inputs = [(np.abs(v) if dtype.kind == "u" else v).astype(dtype) for v in values]
-    out_length = {"all_gather": count * comm.size, "reduce_scatter": count}.get(kind, length)
-    has_out = kind != "broadcast" and bool(own.integers(2))
-    if has_out and own.integers(3) == 0:
-        x, out = in_place(comm, own, kind, length, out_length, dtype)
-    else:
-        x, out = Buffer.make(own, length, dtype), Buffer.make(own, out_length, dtype) if has_out else None
-    if kind == "reduce_scatter" and comm.size > 1:  # its first dimension is counted in ranks
-        x = Buffer.make(own, length, dtype, "contiguous") if x.array.ndim > 1 else x
-    x.put(inputs[comm.rank])
+    out_length = {"all_gather": count * comm.size, "gather": count * comm.size}.get(
+        kind, count if kind in ("reduce_scatter", "scatter") else length
+    )
+    x, out = buffers(comm, own, kind, root, length, out_length, dtype)
+    if x is not None:
+        x.put(inputs[comm.rank])
     return Case(kind, op, count, root, inputs, x, out)
+
+
+def buffers(
+    comm: rt.Communicator, own: np.random.Generator, kind: str, root: int, length: int, out_length: int, dtype: Any
+) -> tuple[Buffer | None, Buffer | None]:
+    if kind == "scatter" and comm.rank != root:
+        return None, Buffer.make(own, out_length, dtype)
+    gets = comm.rank == root or kind not in ("reduce", "gather")
+    has_out = gets and kind != "broadcast" and bool(own.integers(2))
+    if has_out and kind != "all_to_all" and own.integers(3) == 0:
+        return in_place(comm, own, kind, length, out_length, dtype)
+    x = Buffer.make(own, length, dtype)
+    if kind in ("reduce_scatter", "scatter", "all_to_all"):  # its first dimension is counted in ranks
+        x = Buffer.make(own, length, dtype, "contiguous") if x.array.ndim > 1 else x
+    return x, Buffer.make(own, out_length, dtype) if has_out else None
 
 
 def in_place(
     comm: rt.Communicator, own: np.random.Generator, kind: str, length: int, out_length: int, dtype: Any
 ) -> tuple[Buffer, Buffer | None]:
-    """x is a part of out or out of x; an all_reduce has it with out=None anyway."""
+    """x is a part of out or out of x; an all_reduce or reduce has it with out=None anyway."""
     larger = Buffer.make(own, max(length, out_length), dtype, "contiguous")
     count = min(length, out_length)
-    if kind == "all_reduce":
+    if kind in ("all_reduce", "reduce"):
         return larger, None
     part = larger.array[comm.rank * count : (comm.rank + 1) * count]
     inside = InPlace(part, part, "in place")
-    return (inside, larger) if kind == "all_gather" else (larger, inside)
+    return (inside, larger) if kind in ("all_gather", "gather") else (larger, inside)
 
 
 class InPlace(Buffer):
@@ -168,14 +196,15 @@ class InPlace(Buffer):
 
 
 def submit(comm: rt.Communicator, case: Case, stream: rt.Stream | None) -> None:
-    x, out = case.x.array, None if case.out is None else case.out.array
-    match case.kind:
-        case "broadcast":
-            case.result = comm.broadcast(x, root=case.root, stream=stream)
-        case "all_gather":
-            case.result = comm.all_gather(x, out, stream=stream)
-        case _:
-            case.result = getattr(comm, case.kind)(x, out, op=case.op, stream=stream)
+    x, out = (None if buffer is None else buffer.array for buffer in (case.x, case.out))
+    keywords: dict[str, Any] = {"stream": stream}
+    if case.kind in REDUCING:
+        keywords["op"] = case.op
+    if case.kind in ROOTED:
+        keywords["root"] = case.root
+    if case.kind != "broadcast":
+        keywords["out"] = out
+    case.result = getattr(comm, case.kind)(x, **keywords)
 
 
 def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:

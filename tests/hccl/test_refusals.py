@@ -23,7 +23,7 @@ def overlapping(comm: rt.Communicator) -> Any:
     return comm.all_reduce(x[:8], x[1:])
 
 
-# What rank 1 does instead of all_reduce or reduce_scatter, and what everybody is told of it.
+# What rank 1 does instead of all_reduce, and what everybody is told of it.
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a list": (lambda comm: comm.all_reduce([1, 2]), "x is a list; expected a NumPy array"),
     "nothing": (lambda comm: comm.all_reduce(None), "x is a NoneType; expected a NumPy array"),
@@ -50,6 +50,16 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "read-only": (lambda comm: comm.all_reduce(read_only(8)), "out (or x, in place) is read-only"),
     "overlap": (overlapping, "x and out overlap; expected separate memory, or in place: OUT is IN"),
     "no room": (lambda comm: comm.all_gather(np.broadcast_to(np.int8(1), 1 << 41)), "Unable to allocate 4.00 TiB"),
+    "overlap where none is allowed": (
+        lambda comm: (lambda x: comm.all_to_all(x, x))(rt.zeros(8)),
+        "x and out overlap; expected separate memory: there is no in-place form",
+    ),
+    "nothing to scatter": (lambda comm: comm.scatter(None, rt.zeros(8), root=1), "x is a NoneType; expected a NumPy"),
+    "nothing to receive into": (lambda comm: comm.scatter(None, root=0), "out is a NoneType; expected a NumPy array"),
+    "a gather's out": (
+        lambda comm: comm.gather(rt.zeros(8), rt.zeros(8), root=1),
+        "out has the shape (8,); expected (2, 8), or another shape of as many elements",
+    ),
     "stream": (lambda comm: comm.all_reduce(rt.zeros(8), stream=1), "stream is a int; expected an rt.Stream or None"),
 }
 

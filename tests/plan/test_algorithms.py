@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ascend_rt.plan import build_all
+from ascend_rt.plan import COLLECTIVES, InPlace, build_all
 from ascend_rt.plan.layout import Call
 from ascend_rt.plan.verify import prove
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.proof
 @pytest.mark.parametrize("size", range(1, 10))
 def test_two_calls_in_a_row(variant, size, cases):
     def others(ranks):
-        return ranks if variant[0] == "barrier" else frozenset(range(size)) - ranks
+        return ranks if COLLECTIVES[variant[0]].in_place is InPlace.NONE else frozenset(range(size)) - ranks
 
     for plans in cases.programs(variant, size):
         patterns = cases.patterns(plans[0].chunks)

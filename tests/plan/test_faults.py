@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from ascend_rt.plan import Buffer, Copy, PlanError, Post, Reduce, Wait, build_all, check
+from ascend_rt.plan import Buffer, Copy, InPlace, PlanError, Post, Reduce, Wait, build_all, check
 from ascend_rt.plan.grammar import chunks_of
 from ascend_rt.plan.language import everyone
 from ascend_rt.plan.layout import Call
@@ -23,7 +23,7 @@ SIZES = (2, 3, 4)
 
 def error_of(plans):
     """What the prover says to two calls in a row, in place nowhere or everywhere; None if it finds nothing wrong."""
-    everywhere = frozenset(range(len(plans))) if plans[0].collective != "barrier" else frozenset()
+    everywhere = frozenset() if plans[0].spec.in_place is InPlace.NONE else frozenset(range(len(plans)))
     for in_place in (frozenset(), everywhere):
         call = Call(plans, 2 * plans[0].chunks + 1, in_place=in_place)
         try:
@@ -78,14 +78,15 @@ def with_refs(step, refs):
 
 
 def other_chunks(plan, ref, n, is_dst):
-    return [ref._replace(chunk=c) for c in range(chunks_of(plan, ref.buffer) - n + 1) if c != ref.chunk]
+    return [ref._replace(chunk=c) for c in range(chunks_of(plan, ref.rank, ref.buffer) - n + 1) if c != ref.chunk]
 
 
 def other_ranks(plan, ref, n, is_dst):
     """Not for sources in OUT: a rank further round the ring often has the same data, and tokens say so."""
     if ref.buffer is Buffer.OUT and not is_dst:
         return []
-    return [ref._replace(rank=rank) for rank in range(plan.size) if rank != ref.rank]
+    others = [ref._replace(rank=rank) for rank in range(plan.size) if rank != ref.rank]
+    return [other for other in others if ref.chunk + n <= chunks_of(plan, other.rank, other.buffer)]
 
 
 def exchange_neighbours(plans):

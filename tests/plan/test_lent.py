@@ -26,6 +26,11 @@ def test_alone_nothing_is_lent() -> None:
     assert lent(build("all_reduce", "ring", 0, 1)) == (b"\0", b"\0")
 
 
+def test_what_only_the_root_has_is_lent_by_it_alone() -> None:
+    marks = [lent(build("scatter", "mesh", rank, 3, root=1))[0] for rank in range(3)]
+    assert marks == [b"\0\0\0", b"\1\0\1", b"\0\0\0"]
+
+
 def test_the_result_of_a_mesh_reduce_scatter_stays() -> None:
     marks_in, marks_out = lent(build("reduce_scatter", "mesh", 2, 4))
     assert marks_in == b"\1\1\0\1" and marks_out == b"\0"

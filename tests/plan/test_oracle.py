@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_rt.plan import COLLECTIVES, alignment, chunk_span, pack, scratch_stride, single_fold
+from ascend_rt.plan import COLLECTIVES, InPlace, alignment, chunk_span, pack, scratch_stride, single_fold
 
 pytestmark = pytest.mark.proof
 
@@ -86,9 +86,9 @@ class Machine:
         return views
 
 
-def buffers(spec, rank, size, count, data, in_place, scratch):
+def buffers(spec, rank, size, root, count, data, in_place, scratch):
     """IN, OUT and SCRATCH of a rank, IN filled with `data`."""
-    lengths = [blocks.number(size) * count for blocks in (spec.blocks_in, spec.blocks_out)]
+    lengths = [blocks.on(rank, size, root) * count for blocks in (spec.blocks_in, spec.blocks_out)]
     if in_place:
         memory = np.zeros(max(lengths), data.dtype)
         starts = [block * count for block in spec.in_place.first_blocks(rank)]
@@ -101,7 +101,7 @@ def buffers(spec, rank, size, count, data, in_place, scratch):
 
 def expected(spec, rank, size, count, inputs, root, op):
     blocks = []
-    for block in range(spec.blocks_out.number(size)):
+    for block in range(spec.blocks_out.on(rank, size, root)):
         content = spec.result(rank, block, size, root)
         pieces = [inputs[peer][content.block * count :][:count] for peer in content.ranks]
         result = pieces[0]
@@ -128,12 +128,14 @@ def test_packed_plans_do_what_numpy_does(variant, cases, size, count, dtype, op,
     align = 1 if small_align else alignment(np.dtype(dtype).itemsize)
     plans = order.choice(cases.programs(variant, size))
     programs = [pack(plan).tolist() for plan in plans]
-    inputs = [numbers.integers(-9, 10, spec.blocks_in.number(size) * count).astype(dtype) for _ in plans]
-    in_place = [order.random() < 0.5 for _ in plans]
+    root, blocks = plans[0].root, (spec.blocks_in, spec.blocks_out)
+    inputs = [numbers.integers(-9, 10, spec.blocks_in.on(r, size, root) * count).astype(dtype) for r in range(size)]
+    has_both = [all(buffer.on(r, size, root) for buffer in blocks) for r in range(size)]
+    in_place = [spec.in_place is not InPlace.NONE and both and order.random() < 0.5 for both in has_both]
     scratch = programs[0][6] * scratch_stride(count, programs[0][3], align)
-    memory = [buffers(spec, r, size, count, inputs[r], in_place[r], scratch) for r in range(size)]
+    memory = [buffers(spec, r, size, root, count, inputs[r], in_place[r], scratch) for r in range(size)]
     Machine(programs, memory, count, align, op).run(order)
     for rank, (into, out, _) in enumerate(memory):
-        np.testing.assert_array_equal(out, expected(spec, rank, size, count, inputs, plans[0].root, op))
+        np.testing.assert_array_equal(out, expected(spec, rank, size, count, inputs, root, op))
         if not in_place[rank]:
             np.testing.assert_array_equal(into, inputs[rank])
