@@ -4,8 +4,9 @@ A variable is declared once, as a row of `Settings`; reading it, its error text,
 docs/settings.md all come from that row.  A value that does not parse is an error: a job whose variable is silently
 ignored runs with other limits than its owner believes.
 
-Rows are of two kinds.  *system* rows describe the job and the machine and may stay set; *debug* rows are for finding
-a fault or measuring, and should be removed afterwards.
+Rows are of three kinds.  *system* rows describe the job and the machine and may stay set; *launcher* rows are what
+launchers other than hccl-run tell their processes (`link/placement.py` reads them), and nobody sets them by hand;
+*debug* rows are for finding a fault or measuring, and should be removed afterwards.
 
 Whoever starts a process composes its environment here too (`for_rank`, `without_job`, `adopt`), so that no other file
 of the package touches `os.environ`; a test keeps it so.
@@ -20,7 +21,7 @@ from types import MappingProxyType
 from typing import Generic, Literal, Self, TypeVar, cast, overload
 
 Value = TypeVar("Value", covariant=True)
-Kind = Literal["system", "debug"]
+Kind = Literal["system", "launcher", "debug"]
 
 
 class SettingError(ValueError):
@@ -79,6 +80,18 @@ class Word:
         return text
 
 
+@dataclass(frozen=True)
+class Text:
+    """Parses any text but the empty one."""
+
+    expected: str = "a text"
+
+    def __call__(self, text: str) -> str:
+        if not text:
+            raise ValueError(self.expected)
+        return text
+
+
 class Setting(Generic[Value]):
     """One row: how a variable is called, parsed and explained.  As an attribute of `Settings` it is the value."""
 
@@ -129,10 +142,45 @@ class Settings:
     world_size = Setting("WORLD_SIZE", Whole(1), None, "system", "", "RANK_SIZE by the name that PyTorch scripts read.")
     local_world_size = Setting("LOCAL_WORLD_SIZE", Whole(1), None, "system", "", "Number of ranks on this host.")
     master_addr = Setting("MASTER_ADDR", Word("a host name or address"), None, "system", "", "Host of rank 0.")
-    master_port = Setting("MASTER_PORT", Whole(1, 65535), None, "system", "", "A TCP port for the program's own use.")
+    master_port = Setting(
+        "MASTER_PORT", Whole(1, 65535), None, "system", "",
+        "A TCP port for the program's own use; without hccl-run, the number by which the ranks of a job meet.",
+    )
     ascend_rt_job = Setting(
         "ASCEND_RT_JOB", Word("what hccl-run set"), None, "system", "",
         "Address and nonce of whoever serves this rank's job; never set by hand.",
+    )
+
+    torchelastic_run_id = Setting(
+        "TORCHELASTIC_RUN_ID", Text(), None, "launcher", "", "torchrun: its --rdzv-id, part of a job's name."
+    )
+    torchelastic_restart_count = Setting(
+        "TORCHELASTIC_RESTART_COUNT", Whole(0), None, "launcher", "", "torchrun: how often it has restarted the ranks."
+    )
+    ompi_comm_world_rank = Setting(
+        "OMPI_COMM_WORLD_RANK", Whole(0), None, "launcher", "", "Open MPI: rank of this process."
+    )
+    ompi_comm_world_size = Setting(
+        "OMPI_COMM_WORLD_SIZE", Whole(1), None, "launcher", "", "Open MPI: number of ranks of the job."
+    )
+    ompi_comm_world_local_size = Setting(
+        "OMPI_COMM_WORLD_LOCAL_SIZE", Whole(1), None, "launcher", "", "Open MPI: number of ranks on this host."
+    )
+    pmix_namespace = Setting("PMIX_NAMESPACE", Text(), None, "launcher", "", "Open MPI: name of the job.")
+    pmi_rank = Setting("PMI_RANK", Whole(0), None, "launcher", "", "MPICH, Intel MPI: rank of this process.")
+    pmi_size = Setting("PMI_SIZE", Whole(1), None, "launcher", "", "MPICH, Intel MPI: number of ranks of the job.")
+    mpi_localnranks = Setting(
+        "MPI_LOCALNRANKS", Whole(1), None, "launcher", "", "MPICH, Intel MPI: number of ranks on this host."
+    )
+    slurm_procid = Setting("SLURM_PROCID", Whole(0), None, "launcher", "", "Slurm: rank of this process.")
+    slurm_ntasks = Setting("SLURM_NTASKS", Whole(1), None, "launcher", "", "Slurm: number of ranks of the step.")
+    slurm_nnodes = Setting("SLURM_NNODES", Whole(1), None, "launcher", "", "Slurm: number of hosts of the step.")
+    slurm_job_id = Setting("SLURM_JOB_ID", Text(), None, "launcher", "", "Slurm: number of the job.")
+    slurm_step_id = Setting(
+        "SLURM_STEP_ID", Text(), None, "launcher", "", "Slurm: number of the step; only processes of srun have one."
+    )
+    slurm_restart_count = Setting(
+        "SLURM_RESTART_COUNT", Whole(0), None, "launcher", "", "Slurm: how often the job was started again."
     )
 
     hccl_connect_timeout = Setting(
@@ -244,10 +292,21 @@ def for_rank(
     return {**environ, **{name: str(value) for name, value in described.items()}}
 
 
+def for_server(environ: Mapping[str, str], package: str) -> dict[str, str]:
+    """`environ` for the process that serves a job: no rank, and it finds the package in the folder `package`."""
+    others = [path for path in [environ.get("PYTHONPATH", "")] if path]
+    return {**without_job(environ), "PYTHONPATH": os.pathsep.join([package, *others])}
+
+
 def adopt(environ: Mapping[str, str]) -> None:
     """Makes `environ` the environment of this process: a forked rank does this before it runs its program."""
     os.environ.clear()
     os.environ.update(environ)
+
+
+def tell_children(job: str) -> None:
+    """A program that this process starts finds in its environment whose job that is about, and that it is no rank."""
+    os.environ["ASCEND_RT_JOB"] = job
 
 
 def help_text() -> str:
@@ -282,6 +341,7 @@ def markdown() -> str:
 
 _TITLES: dict[Kind, str] = {
     "system": "System: describe the job and the machine",
+    "launcher": "Launcher: what torchrun, mpirun and srun tell their processes, not to be set by hand",
     "debug": "Debug: for finding a fault or measuring, remove them afterwards",
 }
 

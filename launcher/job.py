@@ -4,10 +4,10 @@ The loop waits in a selector for the ranks' pipes, the job's socket, a pidfd per
 keys carry the function that serves them.  It sleeps unless something happens; once a second it looks whether a rank
 has been waiting for long.
 
-When a rank is gone, its state is published first and the abort word of the world raised second, so that whoever sees
-the abort finds the cause.  The kernel has dropped the memory map of a process by the time its pidfd becomes readable.
-Dead ranks stay zombies until the job is over: their numbers name process groups, which are ended last for the sake of
-grandchildren, and a number that has been reaped may be somebody else's.
+When a rank is gone, that is published, which ends the communicators it was in.  The kernel has dropped the memory map
+of a process by the time its pidfd becomes readable.  Dead ranks stay zombies until the job is over: their numbers name
+process groups, which are ended last for the sake of grandchildren, and a number that has been reaped may be somebody
+else's.
 """
 
 import os
@@ -16,8 +16,7 @@ import signal
 import time
 from collections.abc import Iterator
 
-from ..diag.vocabulary import AbortKind, RankState
-from ..link.process import process_state
+from ..link.process import CAUSE_UNKNOWN, process_state
 from ..link.segment import make_job_memory
 from ..link.server import Rendezvous
 from . import summary, terminal
@@ -199,10 +198,7 @@ class Job:
         if cause == 0 and rank.undone:
             cause = UNDONE
         line = self._segment.rank_line(rank.number)
-        self._segment.set_state(rank.number, RankState.DEAD if cause else RankState.LEFT, cause=cause, pid=line.pid)
-        if cause:
-            self._segment.raise_abort(AbortKind.DEATH, rank.number)
-        self._rendezvous.ended(rank.number)
+        self._rendezvous.publish_end(rank.number, cause, left=cause == 0)
         lingered = rank.said and not rank.ended_by_us and -cause in LINGERING
         rank.end = RankEnd(
             rank=rank.number,
@@ -233,8 +229,7 @@ class Job:
 
     def _rank_left_its_wrapper(self, rank: Rank) -> None:
         """The process that had joined is gone; its memory map is, too, and it fails only those who wait for it."""
-        self._segment.set_state(rank.number, RankState.LEFT, pid=self._segment.rank_line(rank.number).pid)
-        self._rendezvous.ended(rank.number)
+        self._rendezvous.publish_end(rank.number, CAUSE_UNKNOWN, left=True)
 
     def _left_undone(self, number: int, calls: int) -> None:
         self._ranks[number].undone = calls

@@ -25,7 +25,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
 def test_every_row_is_an_attribute_of_its_own_name_and_says_what_it_means() -> None:
     for row in settings.table():
         assert vars(Settings)[row.name.lower()] is row
-        assert row.kind in ("system", "debug")
+        assert row.kind in ("system", "launcher", "debug")
         assert row.sentence.endswith(".")
         assert row.expected and "object at" not in row.expected
 

@@ -10,7 +10,9 @@ import threading
 from dataclasses import dataclass, field
 
 from .. import settings as settings_module
-from ..link.rendezvous import Membership, join
+from ..link.membership import Membership
+from ..link.placement import place
+from ..link.rendezvous import join
 from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_STREAM_CONTEXT, AclError
 from .event import Event
 from .handles import Handles, LiveMemory
@@ -103,9 +105,15 @@ def current() -> LocalDevice:
         return _device
 
 
+def own_rank(settings: settings_module.Settings) -> int:
+    """The rank of this process in its job, 0 where there is none. JoinError if what is said of it cannot be."""
+    placement = place(settings)
+    return 0 if placement is None else placement.rank
+
+
 def own_device_id(settings: settings_module.Settings) -> int:
     """The device that this rank opens: DEVICE_ID, or the rank."""
-    return (settings.rank_id or 0) if settings.device_id is None else settings.device_id
+    return own_rank(settings) if settings.device_id is None else settings.device_id
 
 
 def in_use() -> LocalDevice:

@@ -106,11 +106,12 @@ struct job {
 enum rank_state { RANK_ABSENT, RANK_JOINING, RANK_RUNNING, RANK_LEFT, RANK_DEAD };
 
 struct rank_line {
-    /* Writer: the server of the job, and nobody else.  Readers: every rank that waits, after it found its word wanting.
+    /* Writer: the server of the job, and nobody else; when it is gone, any rank that has seen another end, and all of
+     * them store the same.  Readers: every rank that waits, after it found its word wanting.
      * `state` is stored last, with release: who acquires DEAD knows that the process's memory map is gone, so it
      * stores nothing any more, and sees cause and stamp. */
     _Atomic uint32_t state;    /* enum rank_state */
-    _Atomic int32_t cause;     /* LEFT, DEAD: exit code, or minus the signal's number */
+    _Atomic int32_t cause;     /* LEFT, DEAD: exit code, or minus the signal's number; INT32_MIN: nobody knows */
     _Atomic uint32_t pid;
     uint32_t reserved;
     _Atomic uint64_t stamp_ns; /* CLOCK_MONOTONIC of the last change of state */
@@ -137,7 +138,8 @@ struct device_line {
 /* Why a communicator ended: 0 while it has not.
  *     bits 31..24 enum abort_kind; 23..12 the rank at fault + 1; 11..0 the rank that raised it + 1 (0: the server)
  * Writers: any member and the server, compare-and-swap from 0, so the first cause stays. */
-enum abort_kind { ABORT_NONE, ABORT_TIMEOUT, ABORT_DEATH, ABORT_LEFT, ABORT_INTERRUPT, ABORT_OVERRUN };
+enum abort_kind { ABORT_NONE, ABORT_TIMEOUT, ABORT_DEATH, ABORT_LEFT, ABORT_INTERRUPT, ABORT_OVERRUN,
+                  ABORT_UNSERVED /* the server of the job is gone: a rank's end would not be noticed */ };
 enum { ABORT_KIND_SHIFT = 24, ABORT_RANK_SHIFT = 12, ABORT_RANK_MASK = 0xfff };
 
 struct board {

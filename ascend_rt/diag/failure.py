@@ -1,10 +1,9 @@
 """Words for a communicator that ended: which rank is at fault, what became of it, what every rank was doing."""
 
-import signal
 import time
 
 from ..core import _core
-from ..link.process import process_state
+from ..link.process import ending, process_state
 from .vocabulary import AbortKind, RankState, collective_name, split_abort_word
 
 ADVICE = {
@@ -12,19 +11,9 @@ ADVICE = {
     AbortKind.DEATH: "Look at the last words of that rank; the others only noticed.",
     AbortKind.LEFT: "Every rank must make the same calls: this one ended its program earlier than the others.",
     AbortKind.INTERRUPT: "A collective that is left early ends its communicator on every rank.",
+    AbortKind.UNSERVED: "Ranks that run go on, but no end of a rank would be noticed any more: start the job anew.",
     AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
 }
-
-
-def ending(cause: int) -> str:
-    """How a process ended, from its exit code or minus its signal."""
-    if cause >= 0:
-        return f"exit code {cause}"
-    try:
-        name = signal.Signals(-cause).name
-    except ValueError:
-        name = "unknown"
-    return f"killed by signal {-cause} ({name})"
 
 
 def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = None) -> str:
@@ -41,6 +30,8 @@ def cause_in_words(word: int, segment: _core.Segment, timeout: float | None = No
             ended = line.state >= RankState.LEFT
             now = f"has ended since: {ending(line.cause)}" if ended else f"is {process_state(line.pid)}"
             return f"rank {culprit} did not arrive{limit} (rank {raiser} gave up); its process {line.pid} {now}"
+        case AbortKind.UNSERVED:
+            return f"the process that serves this job (ascend_rt.link.serving) is gone, as rank {culprit} has noticed"
         case AbortKind.INTERRUPT:
             return f"rank {culprit} was interrupted inside a collective"
         case _:

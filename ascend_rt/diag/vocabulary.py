@@ -1,6 +1,7 @@
 """Names of what is a number in shared memory: collectives, reasons of an end, states of a rank."""
 
-from enum import IntEnum
+from ..link.states import AbortKind as AbortKind
+from ..link.states import RankState as RankState
 
 # HcclCMDType, by the names of our methods; 255 is ours: a round that only carries notes.
 COLLECTIVES = {
@@ -21,27 +22,6 @@ COLLECTIVES = {
     103: "barrier",
     255: "telling why a call failed",
 }
-
-
-class AbortKind(IntEnum):
-    """Why a communicator ended (core/layout.h, enum abort_kind)."""
-
-    NONE = 0
-    TIMEOUT = 1
-    DEATH = 2
-    LEFT = 3
-    INTERRUPT = 4
-    OVERRUN = 5
-
-
-class RankState(IntEnum):
-    """What the server of the job says of a rank (core/layout.h, enum rank_state)."""
-
-    ABSENT = 0
-    JOINING = 1
-    RUNNING = 2
-    LEFT = 3
-    DEAD = 4
 
 
 def collective_name(number: int) -> str:

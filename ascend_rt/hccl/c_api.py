@@ -34,6 +34,7 @@ from ..acl.memory import Array
 from ..acl.return_codes import integer, set_recent_err_msg
 from ..acl.stream import Stream
 from ..diag.vocabulary import AbortKind, split_abort_word
+from ..link.placement import place
 from ..plan.collectives import COLLECTIVES
 from . import world
 from .arguments import RefusedError
@@ -156,7 +157,8 @@ def HcclCommInitRootInfo(n_ranks: int, root_info: bytes, rank: int, /) -> int:
     if root_info != _root_info():
         raise _Error(HcclResult.HCCL_E_PARA, "root_info is not what HcclGetRootInfo returns in this job")
     settings = settings_module.read()
-    size, own = settings.rank_size or 1, settings.rank_id or 0
+    placement = place(settings)
+    size, own = (placement.size, placement.rank) if placement else (1, 0)
     if n_ranks != size:
         text = f"rank {own}: n_ranks={n_ranks}; expected {size}, all ranks of the job, and no other number yet"
         raise _Error(HcclResult.HCCL_E_NOT_SUPPORT, text)

@@ -18,7 +18,7 @@ from ..diag import disagreement
 from ..diag import failure as failure_words
 from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
-from ..link.rendezvous import Membership
+from ..link.membership import Membership
 from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import SettingError, Settings
@@ -42,6 +42,7 @@ CODES = {
     AbortKind.DEATH: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.LEFT: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.INTERRUPT: (HcclResult.HCCL_E_REMOTE, ""),
+    AbortKind.UNSERVED: (HcclResult.HCCL_E_UNAVAIL, ""),
     AbortKind.OVERRUN: (HcclResult.HCCL_E_INTERNAL, ""),
 }
 
@@ -171,7 +172,7 @@ class Communicator(Collectives):
         code, ei = CODES[kind]
         doing = f'{call} of group "{self.name}" ({failure.where})'
         text = failure_words.describe(failure.abort, self._membership.segment, self.rank, doing, self._timeout or None)
-        return HcclError(code, text, [culprit], ei)
+        return HcclError(code, text, [] if kind is AbortKind.UNSERVED else [culprit], ei)
 
     def _where(self) -> str:
         return call_site()
@@ -181,6 +182,7 @@ class Communicator(Collectives):
 
     def _fence_if_quiescing(self) -> None:
         """A stopped peer that has committed could store into our memory when it goes on: the server must end it."""
+        self._membership.look()
         *_, quiescing = self._now()
         waits_for = self._membership.segment.rank_line(self.rank).waits_for
         if quiescing and waits_for >= 0:

@@ -10,7 +10,8 @@ from .. import settings as settings_module
 from ..acl.device import current, leave, stop_streams
 from ..acl.memory import Array, DeviceMemory, Shape
 from ..acl.stream import Stream
-from ..link.rendezvous import JoinError, Membership
+from ..link.errors import JoinError
+from ..link.membership import Membership
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
 

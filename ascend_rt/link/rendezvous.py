@@ -1,17 +1,20 @@
 """How the ranks of a job meet: the greeting on the job's socket, and the client's side of it.
 
-The server of the job (hccl-run; server side in `server.py`) listens on an abstract Unix socket with a random name,
-which stands in ASCEND_RT_JOB.  The socket keeps packet boundaries, so a message comes whole or not at all:
+The server of the job (hccl-run, or a process of `serving.py`; their side is in `server.py`) listens on an abstract Unix
+socket with a random name, which stands in ASCEND_RT_JOB; where hccl-run has not started the job, ranks find it by
+`meeting.py`.  The socket keeps packet boundaries, so a message comes whole or not at all:
 
-    rank   -> server    ascend_rt 1 join RANK SIZE      its greeting, once
-    server -> rank      welcome                         with the descriptor of the job's memory
+    rank   -> server    ascend_rt 1 join RANK SIZE      its greeting, once, with a pidfd of the rank
+    server -> rank      welcome ADDRESS                 with the descriptor of the job's memory
                         refused TEXT                    and the end of the connection
     server -> rank      ready                           every rank has joined
                         gone RANK                       RANK ended before that: it will not come
     rank   -> server    fence RANK                      RANK may be stopped; see Membership.fence
+                        undone CALLS                    it leaves with so many queued calls not run
+                        leaving                         it leaves, by its own will
 
 Who a rank is, the server takes from the kernel (SO_PEERCRED) and not from the greeting.  A rank keeps its connection,
-and it is not what its life is judged by: that is its pidfd.
+and it is not what its life is judged by: that is its pidfd, where the kernel has them.
 """
 
 import array
@@ -20,59 +23,30 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from .. import settings as settings_module
 from ..core._core import Segment, die_with_parent
 from ..settings import Settings
+from . import meeting
+from .errors import JoinError
+from .membership import Membership
+from .placement import Placement, place
+from .process import CAUSE_UNKNOWN, ending, open_pidfd
 from .segment import make_job_memory
+from .states import RankState
 
 PROTOCOL = 1
 PACKET_NBYTES = 4096
-ABSENT, JOINING, RUNNING = range(3)  # enum rank_state in core/layout.h
 
 # The job's memory as a forked rank has it from the launcher: already mapped.
 _inherited: Segment | None = None
 
 
-class JoinError(RuntimeError):
-    """This process cannot join its job. `code` is HCCL's (EI0006: socket or timeout); `ranks` are those at fault."""
-
-    def __init__(self, text: str, *, code: str = "EI0006", ranks: tuple[int, ...] = ()) -> None:
-        super().__init__(text)
-        self.code, self.ranks = code, ranks
-
-
-class Membership:
-    """This process as one rank of a job."""
-
-    def __init__(self, rank: int, segment: Segment, connection: socket.socket | None) -> None:
-        self.rank, self.size, self.segment = rank, segment.ranks, segment
-        self._connection = connection
-
-    def fence(self, rank: int) -> None:
-        """Ask the server to end `rank` if its process is stopped, because this rank must wait until it stores no more.
-
-        Does not block and may be repeated: what came of it is seen in the state of `rank`, which becomes DEAD.  A
-        process that runs, or that a debugger holds, is left alone.
-        """
-        if self._connection is None:
-            return
-        # Either the server has not read the last ones yet, and the caller asks again; or it is gone, and we with it.
-        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-            self._connection.send(b"fence %d" % rank, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-
-    def left_undone(self, calls: int) -> None:
-        """This rank leaves with so many queued calls not run: its exit code 0 will not count as success."""
-        if self._connection is not None:
-            with contextlib.suppress(OSError):
-                self._connection.send(b"undone %d" % calls, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-
-    def close(self) -> None:
-        """End the connection; the memory stays mapped. May be called again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+class _HungUpError(JoinError):
+    """The server closed the connection."""
 
 
 def inherit(segment: Segment) -> None:
@@ -84,43 +58,65 @@ def inherit(segment: Segment) -> None:
 def join(settings: Settings) -> Membership:
     """Join the job that `settings` describe; blocks until every rank has joined, for HCCL_CONNECT_TIMEOUT at most.
 
-    Without a launcher, and if no other rank is expected, a world of one. Raises JoinError, never returns half a job.
+    Where nobody says that this process is a rank, a world of one. Raises JoinError, never returns half a job.
     """
-    if settings.ascend_rt_job is None:
-        _check_alone(settings)
+    placement, timeout = place(settings), settings.hccl_connect_timeout
+    job = settings.ascend_rt_job
+    if placement is None and job is not None:
+        raise JoinError("ASCEND_RT_JOB is set, but no rank and size; hccl-run sets all three", code="EI0001")
+    if placement is None or (placement.size == 1 and job is None):
         return world_of_one()
-    if settings.rank_id is None or settings.rank_size is None:
+    if placement.missing and job is None:
         raise JoinError(
-            "ASCEND_RT_JOB is set, but RANK_ID and RANK_SIZE are not; hccl-run sets all three", code="EI0001"
+            f"rank {placement.rank}: {placement.missing}, so the ranks cannot meet. Give all ranks of this job the "
+            "same MASTER_PORT, which no other job has at this time, or start it with: "
+            f"hccl-run -n {placement.size} script.py",
+            code="EI0001",
         )
-    rank, size, timeout = settings.rank_id, settings.rank_size, settings.hccl_connect_timeout
     deadline = time.monotonic() + timeout
-    connection = _connect(rank, settings.ascend_rt_job, timeout)
-    try:
-        connection.settimeout(timeout)
-        segment = _greet(connection, rank, size)
-        _await_all(connection, segment, rank, deadline, timeout)
-    except BaseException:
-        connection.close()
-        raise
-    return Membership(rank, segment, connection)
+    if job is None:
+        connection, segment = _meet(placement, timeout, deadline)
+    else:
+        connection = _connect(placement.rank, job, timeout)
+        with _closed_on_error(connection):
+            segment = _greet(connection, placement, timeout)
+        if _inherited is None:
+            _follow_wrapper()
+    with _closed_on_error(connection):
+        _await_all(connection, segment, placement, deadline, timeout)
+    return Membership(placement.rank, segment, connection)
 
 
 def world_of_one() -> Membership:
     """A job of this process alone, which is also its server."""
     segment = make_job_memory(1)
-    segment.set_state(0, RUNNING, pid=os.getpid())
+    segment.set_state(0, RankState.RUNNING, pid=os.getpid())
     return Membership(0, segment, None)
 
 
-def _check_alone(settings: Settings) -> None:
-    for name, size in (("RANK_SIZE", settings.rank_size), ("WORLD_SIZE", settings.world_size)):
-        if size is not None and size > 1:
-            raise JoinError(
-                f"{name} is {size}, but nobody serves this job: ASCEND_RT_JOB is not set. "
-                f"Start it with: hccl-run -n {size} script.py",
-                code="EI0001",
-            )
+def _meet(placement: Placement, timeout: int, deadline: float) -> tuple[socket.socket, Segment]:
+    """Join where no launcher serves: at the meeting of the job's ranks, of which the first starts the server."""
+    while True:
+        connection = meeting.connect(placement, deadline)
+        try:
+            with _closed_on_error(connection):
+                return connection, _greet(connection, placement, timeout)
+        except _HungUpError:
+            # The meeting had just ended: it was an earlier job's.
+            if time.monotonic() > deadline:
+                raise
+
+
+@contextlib.contextmanager
+def _closed_on_error(connection: socket.socket) -> Iterator[None]:
+    """What fails inside ends the connection, and the server need not wonder what has become of this rank."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            connection.send(b"leaving", socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        connection.close()
+        raise
 
 
 def _connect(rank: int, job: str, timeout: int) -> socket.socket:
@@ -132,22 +128,24 @@ def _connect(rank: int, job: str, timeout: int) -> socket.socket:
     except OSError as error:
         connection.close()
         raise JoinError(
-            f"rank {rank}: the server of job {job} does not answer ({error.strerror}). Either hccl-run has ended and "
-            "this process has outlived its job, or it runs in another network namespace, which no socket name crosses; "
+            f"rank {rank}: the server of job {job} does not answer ({error.strerror}). Either that job has ended and "
+            "this process has outlived it, or it runs in another network namespace, which no socket name crosses; "
             "start the job anew, all ranks in one namespace"
         ) from None
     return connection
 
 
-def _greet(connection: socket.socket, rank: int, size: int) -> Segment:
+def _greet(connection: socket.socket, placement: Placement, timeout: int) -> Segment:
     """Exchange greetings; the job's memory, mapped."""
+    rank = placement.rank
+    connection.settimeout(timeout)
     try:
-        connection.send(b"ascend_rt %d join %d %d" % (PROTOCOL, rank, size), socket.MSG_NOSIGNAL)
+        _send_greeting(connection, b"ascend_rt %d join %d %d" % (PROTOCOL, rank, placement.size))
         packet, descriptors = _receive(connection)
     except TimeoutError:
         raise JoinError(
             f"rank {rank}: the server of the job took the connection and did not answer within "
-            f"{connection.gettimeout():g} s (HCCL_CONNECT_TIMEOUT); is hccl-run stopped?"
+            f"{timeout} s (HCCL_CONNECT_TIMEOUT); is it stopped?"
         ) from None
     except ConnectionError as error:
         _server_gone(rank, error)
@@ -157,16 +155,26 @@ def _greet(connection: socket.socket, rank: int, size: int) -> Segment:
             raise JoinError(text, code="EI0001")
         if word != "welcome" or len(descriptors) != 1:
             _server_gone(rank, f"it answered {packet!r}")
-        if _inherited is not None:
-            return _inherited
-        _follow_wrapper()
-        return Segment.attach(descriptors[0])
+        settings_module.tell_children(text)
+        return Segment.attach(descriptors[0]) if _inherited is None else _inherited
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _await_all(connection: socket.socket, segment: Segment, rank: int, deadline: float, timeout: float) -> None:
+def _send_greeting(connection: socket.socket, greeting: bytes) -> None:
+    pidfd = open_pidfd(os.getpid())
+    try:
+        socket.send_fds(connection, [greeting], [] if pidfd is None else [pidfd], socket.MSG_NOSIGNAL)
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def _await_all(
+    connection: socket.socket, segment: Segment, placement: Placement, deadline: float, timeout: float
+) -> None:
+    rank = placement.rank
     connection.settimeout(max(0.001, deadline - time.monotonic()))
     try:
         packet, _ = _receive(connection)
@@ -199,8 +207,11 @@ def _receive(connection: socket.socket) -> tuple[str, list[int]]:
 
 def _missing(segment: Segment, rank: int, timeout: float) -> JoinError:
     lines = {other: segment.rank_line(other) for other in range(segment.ranks)}
-    missing = tuple(other for other, line in lines.items() if line.state in (ABSENT, JOINING))
-    named = ", ".join(f"rank {other} (process {lines[other].pid})" for other in missing)
+    missing = tuple(other for other, line in lines.items() if line.state in (RankState.ABSENT, RankState.JOINING))
+    named = ", ".join(
+        f"rank {other} (process {lines[other].pid})" if lines[other].state == RankState.JOINING else f"rank {other}"
+        for other in missing
+    )
     return JoinError(
         f"rank {rank} waited {timeout:g} s for the other ranks to join; still missing: {named}. "
         "Does every rank call init? HCCL_CONNECT_TIMEOUT sets the limit, in seconds",
@@ -210,12 +221,14 @@ def _missing(segment: Segment, rank: int, timeout: float) -> JoinError:
 
 def _how_it_ended(segment: Segment, rank: int) -> str:
     line = segment.rank_line(rank)
-    how = f"was killed by signal {-line.cause}" if line.cause < 0 else f"ended with exit code {line.cause}"
-    return f"rank {rank} (process {line.pid}) {how}"
+    if line.cause == CAUSE_UNKNOWN:
+        return f"rank {rank} (process {line.pid}) ended"
+    return f"rank {rank} (process {line.pid}) {'was' if line.cause < 0 else 'ended with'} {ending(line.cause)}"
 
 
 def _server_gone(rank: int, why: object) -> NoReturn:
-    raise JoinError(f"rank {rank}: the server of the job failed while this rank joined: {why}")
+    text = f"rank {rank}: the server of the job failed while this rank joined: {why}"
+    raise (_HungUpError if isinstance(why, ConnectionError) else JoinError)(text)
 
 
 def _follow_wrapper() -> None:

@@ -4,6 +4,10 @@ Everything here runs inside the one selector loop of whoever serves the job and 
 connect to an abstract socket, so a connection is worth nothing until its greeting has been checked: it must come from
 this user, in one well-formed packet, soon, and claim a rank that is still to be had.  What does not is told why and
 closed, and the job never notices.
+
+Ranks that hccl-run did not start know no address but that of a *meeting*, which other jobs may use before and after
+(`meeting.py`).  So its socket is closed as soon as every rank has joined, or one that had is gone: who knocks then
+belongs to another job.
 """
 
 import contextlib
@@ -17,8 +21,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..core._core import Segment
-from .process import peer_pidfd
-from .rendezvous import JOINING, PACKET_NBYTES, PROTOCOL, RUNNING
+from .process import is_pidfd_of, peer_pidfd
+from .rendezvous import PACKET_NBYTES, PROTOCOL
+from .states import AbortKind, RankState
 
 GREETING_SECONDS = 10.0
 STRANGERS = 64  # connections that have not greeted yet; the oldest makes room
@@ -34,6 +39,7 @@ class _Seat:
     pid: int = 0
     forked: bool = True
     joined_by: int = 0
+    leaving: bool = False
     ended: bool = False
     connection: socket.socket | None = None
 
@@ -48,13 +54,21 @@ class Rendezvous:
     """(rank, by): `by` must wait until `rank` stores no more."""
     on_undone: Callable[[int, int], None]
     """(rank, calls): `rank` leaves with so many queued calls not run."""
+    on_leaving: Callable[[int], None] = lambda rank: None
+    """`rank` says that it leaves: its end is none of the sudden ones."""
+    on_gave_up: Callable[[int], None] = lambda rank: None
+    """`rank` has not waited until everyone had come, and may be claimed again."""
+    meeting: socket.socket | None = None
+    """Listens for ranks that no process is expected for; only until all have come."""
     address: str = field(default_factory=lambda: f"ascend_rt-{secrets.token_hex(16)}")
     let_down: dict[int, int] = field(default_factory=dict)
     """Ranks that were told in `join` that another will not come, and which."""
 
     def __post_init__(self) -> None:
-        self._seats = [_Seat() for _ in range(self.segment.ranks)]
+        self._seats = [_Seat(forked=self.meeting is None) for _ in range(self.segment.ranks)]
         self._strangers: dict[socket.socket, float] = {}
+        self._pidfds: dict[socket.socket, int] = {}
+        """what strangers sent with their greeting"""
         self._selector: selectors.BaseSelector | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         self._listener.bind(f"\0{self.address}")
@@ -63,12 +77,26 @@ class Rendezvous:
     def expect(self, rank: int, pid: int, *, forked: bool) -> None:
         """Process `pid` has been started as `rank`. A forked rank joins by itself; for any other a descendant may."""
         self._seats[rank] = _Seat(pid, forked)
-        self.segment.set_state(rank, JOINING, pid=pid)
+        self.segment.set_state(rank, RankState.JOINING, pid=pid)
 
     def serve(self, selector: selectors.BaseSelector) -> None:
         """Begin to answer, from `selector`, whose keys carry a function that is called when they are ready."""
         self._selector = selector
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        selector.register(self._listener, selectors.EVENT_READ, lambda: self._accept(self._listener))
+        if self.meeting is not None:
+            meeting = self.meeting
+            selector.register(meeting, selectors.EVENT_READ, lambda: self._accept(meeting))
+
+    def publish_end(self, rank: int, cause: int, *, left: bool) -> None:
+        """`rank` is gone, its memory map included; left: by its own will, which harms only who waits for it.
+
+        The state comes first and the abort word second: whoever sees the abort finds the cause.
+        """
+        pid = self.segment.rank_line(rank).pid
+        self.segment.set_state(rank, RankState.LEFT if left else RankState.DEAD, cause=cause, pid=pid)
+        if not left:
+            self.segment.raise_abort(AbortKind.DEATH, rank)
+        self.ended(rank)
 
     def ended(self, rank: int) -> None:
         """`rank` is gone, and its state published: those who still wait for all to join wait in vain."""
@@ -76,6 +104,7 @@ class Rendezvous:
         seat.ended = True
         if self._everyone_joined():
             return
+        self._close_meeting()
         for other, waiting in enumerate(self._seats):
             if waiting.connection is not None and not waiting.ended:
                 self._tell_gone(other, rank)
@@ -88,15 +117,19 @@ class Rendezvous:
 
     def close(self) -> None:
         """Close every socket; in a forked child only its copies."""
-        for connection in [self._listener, *self._strangers, *(seat.connection for seat in self._seats)]:
+        for connection in [self._listener, self.meeting, *self._strangers, *(seat.connection for seat in self._seats)]:
             if connection is not None:
                 connection.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            stranger, _ = self._listener.accept()
+            stranger, _ = listener.accept()
         except OSError:  # it hung up before its turn, or this process is out of descriptors: it may try again
             return
+        self.take(stranger)
+
+    def take(self, stranger: socket.socket) -> None:
+        """Hear what a connection that has just been made has to say."""
         stranger.setblocking(False)
         if len(self._strangers) >= STRANGERS:
             self._dismiss(min(self._strangers, key=self._strangers.__getitem__))
@@ -104,7 +137,7 @@ class Rendezvous:
         self._register(stranger, lambda: self._greeted(stranger))
 
     def _greeted(self, stranger: socket.socket) -> None:
-        packet = _packet(stranger)
+        packet = _packet(stranger, self._pidfds)
         if packet is None:
             return
         pid, uid, _ = struct.unpack("3i", stranger.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -129,6 +162,12 @@ class Rendezvous:
             "A program that a rank starts takes no part in the job; give it an environment without RANK_ID, RANK_SIZE "
             "and ASCEND_RT_JOB to make it a world of one, or start it with hccl-run as a job of its own"
         )
+        if seat.joined_by and self.meeting is not None:
+            return (
+                f"rank {rank} is process {seat.joined_by} already, which waits for the other ranks, and process {pid} "
+                "says the same of itself. Is one of them left from an earlier job? End it. Jobs at the same time need "
+                "a MASTER_PORT each"
+            )
         if seat.joined_by:
             since = "joined" if not seat.ended else "was joined, until it ended,"
             return f"rank {rank} is already {since} by process {seat.joined_by}; {nobody}"
@@ -141,22 +180,37 @@ class Rendezvous:
     def _seat(self, rank: int, pid: int, connection: socket.socket) -> None:
         seat = self._seats[rank]
         try:
-            socket.send_fds(connection, [b"welcome"], [self.segment.fd])
+            socket.send_fds(connection, [f"welcome {self.address}".encode()], [self.segment.fd])
         except OSError:  # it died since it greeted, which its pidfd says too
             self._dismiss(connection)
             return
         del self._strangers[connection]
         seat.joined_by, seat.connection = pid, connection
         self._register(connection, lambda: self._heard(rank), modify=True)
-        self.segment.set_state(rank, RUNNING, pid=pid)
+        self.segment.set_state(rank, RankState.RUNNING, pid=pid)
+        pidfd = self._pidfds.pop(connection, None)
+        if pidfd is not None and (pid == seat.pid or not is_pidfd_of(pidfd, pid)):
+            os.close(pidfd)
+            pidfd = None
         if pid != seat.pid:
-            self.on_joined(rank, pid, peer_pidfd(connection, pid))
+            self.on_joined(rank, pid, peer_pidfd(connection, pid) if pidfd is None else pidfd)
         gone = next((other for other, each in enumerate(self._seats) if each.ended), None)
         if gone is not None:
             self._tell_gone(rank, gone)
         elif self._everyone_joined():
+            self._close_meeting()
             for each in self._seats:
                 _send(each.connection, b"ready")
+
+    def _close_meeting(self) -> None:
+        """Whoever has knocked and not been heard comes for the next job that meets here, and finds out by this."""
+        if self.meeting is not None:
+            for stranger in list(self._strangers):
+                self._dismiss(stranger)
+            if self._selector is not None:
+                self._selector.unregister(self.meeting)
+            self.meeting.close()
+            self.meeting = None
 
     def hear_out(self, rank: int) -> None:
         """`rank` has ended: what it had said before comes first."""
@@ -175,10 +229,17 @@ class Rendezvous:
             self.on_fence(number, rank)
         elif word == b"undone" and number >= 0:
             self.on_undone(rank, number)
+        elif word == b"leaving":
+            self._seats[rank].leaving = True
+            self.on_leaving(rank)
         else:
             # Its end, or not our language. Either way nothing more will come from it; its pidfd tells its fate.
             self._seats[rank].connection = None
             self._dismiss(connection)
+            if self.meeting is not None and self._seats[rank].leaving:
+                self._seats[rank] = _Seat(forked=False)
+                self.segment.set_state(rank, RankState.ABSENT)
+                self.on_gave_up(rank)
         return True
 
     def _tell_gone(self, rank: int, gone: int) -> None:
@@ -194,6 +255,8 @@ class Rendezvous:
 
     def _dismiss(self, connection: socket.socket) -> None:
         self._strangers.pop(connection, None)
+        if connection in self._pidfds:
+            os.close(self._pidfds.pop(connection))
         if self._selector is not None:
             self._selector.unregister(connection)
         connection.close()
@@ -204,14 +267,28 @@ class Rendezvous:
         change(connection, selectors.EVENT_READ, ready)
 
 
-def _packet(connection: socket.socket) -> bytes | None:
-    """The packet that has come; empty when the other side has closed; None when there is nothing yet."""
+def _packet(connection: socket.socket, descriptors: dict[socket.socket, int] | None = None) -> bytes | None:
+    """The packet that has come; empty when the other side has closed; None when there is nothing yet.
+
+    A descriptor that came along goes to `descriptors`; without them it is not taken.
+    """
     try:
-        return connection.recv(PACKET_NBYTES)
+        if descriptors is None:
+            return connection.recv(PACKET_NBYTES)
+        packet, (*received,), _, _ = socket.recv_fds(connection, PACKET_NBYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        if received:
+            descriptors[connection] = received[0]
+        return packet
     except BlockingIOError:
         return None
     except OSError:
         return b""
+
+
+def greeted_size(packet: bytes) -> int | None:
+    """The size of the job, as a rank's greeting has it; None if it is no greeting of a rank."""
+    claim = _claim(packet)
+    return None if isinstance(claim, str) else claim[1]
 
 
 def _claim(packet: bytes) -> tuple[int, int] | str:
@@ -225,8 +302,8 @@ def _claim(packet: bytes) -> tuple[int, int] | str:
         return "this is not a greeting of ascend_rt"
     if int(words[1]) != PROTOCOL or words[2] != b"join":
         return (
-            f"this process has another version of ascend_rt than hccl-run: it speaks version {int(words[1])} of the "
-            f"greeting, and version {PROTOCOL} was expected. Use the hccl-run of the same environment"
+            f"this process has another version of ascend_rt than its job: it speaks version {int(words[1])} of the "
+            f"greeting, and version {PROTOCOL} was expected. Use the same installation for all ranks and hccl-run"
         )
     return int(words[3]), int(words[4])
 

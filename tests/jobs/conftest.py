@@ -1,5 +1,6 @@
 """Whole jobs in real processes: each has a hard timeout, and afterwards none of its processes and no file is left."""
 
+import contextlib
 import os
 import secrets
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,8 +62,7 @@ class RunningJob:
 
     def processes(self) -> list[int]:
         """The living processes of this job, the launcher included."""
-        mark = f"{MARK}={self._mark}".encode()
-        return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _has_mark(path, mark)]
+        return _processes_with(self._mark)
 
     def outcome(self, timeout: float = JOB_SECONDS) -> Outcome:
         try:
@@ -88,6 +88,76 @@ class RunningJob:
     def end(self) -> None:
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
+
+
+class LaunchedRanks:
+    """Ranks that hccl-run has not started, each with its own environment, as another launcher would start them."""
+
+    def __init__(self, program: Path, environments: Sequence[Mapping[str, str]]) -> None:
+        self._mark = secrets.token_hex(8)
+        self.ranks = [
+            subprocess.Popen(
+                [sys.executable, str(program)],
+                env={**os.environ, MARK: self._mark, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            for environment in environments
+        ]
+
+    def read_line(self, rank: int) -> str:
+        """The next line that a rank prints."""
+        stdout = self.ranks[rank].stdout
+        assert stdout is not None
+        return stdout.readline().decode().rstrip("\n")
+
+    def serving(self) -> int:
+        """The process that serves the job."""
+        (found,) = (pid for pid in self.processes() if "ascend_rt.link.serving" in _command(pid))
+        return found
+
+    def processes(self) -> list[int]:
+        return _processes_with(self._mark)
+
+    def outcomes(self, timeout: float = JOB_SECONDS) -> list[Outcome]:
+        """How each rank ended; nothing of the job is left."""
+        began = time.monotonic()
+        ended = []
+        for process in self.ranks:
+            out, err = process.communicate(timeout=timeout)
+            ended.append(Outcome(process.returncode, _text(out), _text(err), time.monotonic() - began))
+        deadline = time.monotonic() + 5
+        while self.processes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [_command(pid) for pid in self.processes()] == []
+        return ended
+
+    def end(self) -> None:
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.ranks:
+            process.communicate()
+
+
+@pytest.fixture
+def launch() -> Iterator[Callable[..., LaunchedRanks]]:
+    """launch(program, environments): a rank with each environment, not waited for."""
+    jobs: list[LaunchedRanks] = []
+
+    def start(program: Path, environments: Sequence[Mapping[str, str]]) -> LaunchedRanks:
+        jobs.append(LaunchedRanks(program, environments))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        job.end()
+
+
+def _processes_with(mark: str) -> list[int]:
+    word = f"{MARK}={mark}".encode()
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if _has_mark(path, word)]
 
 
 def _has_mark(process: Path, mark: bytes) -> bool:

@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-from ascend_rt.link.process import open_pidfd, process_state
+from ascend_rt.link.process import (
+    CAUSE_UNKNOWN,
+    WatchedProcess,
+    cause_of_end,
+    ending,
+    is_pidfd_of,
+    open_pidfd,
+    process_state,
+)
 
 pytestmark = pytest.mark.processes
 
@@ -26,6 +34,47 @@ def test_states_of_a_child() -> None:
     child.wait()
     assert process_state(child.pid) == "gone"
     assert open_pidfd(child.pid) is None
+
+
+def test_how_a_process_ended_that_is_no_child_of_ours() -> None:
+    """While its parent has taken no notice the kernel tells; afterwards only a new kernel does, by the pidfd."""
+    for status, code in ((7, 7), (0, 0), (-9, -9)):
+        words = ["sh", "-c", "kill -9 $$" if status < 0 else f"exit {status}"]
+        child = subprocess.Popen(words)
+        watched = WatchedProcess(child.pid, open_pidfd(child.pid))
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert watched.has_ended()
+        assert cause_of_end(child.pid, None) == code
+        child.wait()
+        assert cause_of_end(child.pid, None) == CAUSE_UNKNOWN
+        assert cause_of_end(child.pid, watched.pidfd) in (code, CAUSE_UNKNOWN)
+        watched.close()
+    assert "nobody but its parent knows" in ending(CAUSE_UNKNOWN)
+    assert (ending(7), ending(-9), ending(-99)) == (
+        "exit code 7", "killed by signal 9 (SIGKILL)", "killed by signal 99 (unknown)"
+    )
+
+
+@pytest.mark.parametrize("with_pidfd", [True, False])
+def test_a_watched_process(with_pidfd: bool) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    watched = WatchedProcess(child.pid, open_pidfd(child.pid) if with_pidfd else None)
+    assert not watched.has_ended()
+    watched.signal(signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert watched.has_ended()
+    child.wait()
+    assert watched.has_ended()
+    watched.signal(signal.SIGKILL)
+    watched.close()
+
+
+def test_descriptors_that_are_no_pidfds() -> None:
+    pidfd = os.pidfd_open(os.getpid())
+    assert is_pidfd_of(pidfd, os.getpid())
+    assert not is_pidfd_of(pidfd, 1)
+    assert not is_pidfd_of(0, os.getpid()) and not is_pidfd_of(99999, os.getpid())
+    os.close(pidfd)
 
 
 def test_a_debugger_holds_its_process() -> None:

@@ -12,14 +12,18 @@ import pytest
 
 from ascend_rt.core._core import Segment
 from ascend_rt.link import rendezvous
-from ascend_rt.link.rendezvous import JOINING, RUNNING, JoinError, Membership, join
+from ascend_rt.link.errors import JoinError
+from ascend_rt.link.membership import Membership
+from ascend_rt.link.rendezvous import join
 from ascend_rt.link.segment import MIB
 from ascend_rt.link.server import GREETING_SECONDS, STRANGERS, Rendezvous
+from ascend_rt.link.states import RankState
 from ascend_rt.settings import for_rank, read
 
 pytestmark = pytest.mark.threads
 
 SECONDS = 20.0
+JOINING, RUNNING = RankState.JOINING, RankState.RUNNING
 SIZE = 3
 
 
@@ -32,6 +36,7 @@ class Server:
         self.fences: list[tuple[int, int]] = []
         self.undone: list[tuple[int, int]] = []
         self.meeting = Rendezvous(self.segment, self._joined, self._fenced, self._undone)
+        self.welcome = f"welcome {self.meeting.address}"
         self.selector = selectors.DefaultSelector()
         for rank in range(SIZE):
             self.meeting.expect(rank, os.getpid(), forked=True)
@@ -130,7 +135,7 @@ def test_a_rank_that_ends_lets_the_others_down(server: Server, start_join: Calla
     server.turn_until(lambda: early.done() and late.done())
     for rank, each in ((0, early), (2, late)):
         with pytest.raises(
-            JoinError, match=rf"rank {rank}: rank 1 \(process 77\) was killed by signal 9 before"
+            JoinError, match=rf"rank {rank}: rank 1 \(process 77\) was killed by signal 9 \(SIGKILL\) before"
         ) as raised:
             each.result()
         assert raised.value.ranks == (1,)
@@ -174,7 +179,7 @@ def test_garbage_is_refused_and_the_job_goes_on(server: Server, greeting: bytes,
         server.connect().close()
     server.turn_until(lambda: len(server.selector.get_map()) == 1)
     assert server.states() == [JOINING] * SIZE
-    assert server.answer(b"ascend_rt 1 join 1 3")[0] == "welcome"
+    assert server.answer(b"ascend_rt 1 join 1 3")[0] == server.welcome
 
 
 def test_a_rank_is_claimed_once(server: Server) -> None:
@@ -195,7 +200,7 @@ def test_only_its_own_process_is_a_forked_rank(server: Server) -> None:
 
 def test_any_process_may_be_an_executed_rank_once(server: Server) -> None:
     server.meeting.expect(1, 1, forked=False)
-    assert server.answer(b"ascend_rt 1 join 1 3")[0] == "welcome"
+    assert server.answer(b"ascend_rt 1 join 1 3")[0] == server.welcome
     assert server.joined == [(1, os.getpid())]
     assert "already joined" in server.answer(b"ascend_rt 1 join 1 3")[0]
 
@@ -221,7 +226,7 @@ def test_many_strangers_keep_nobody_out(server: Server) -> None:
     for _ in range(STRANGERS + 20):
         strangers.append(server.connect())
         server.turn_until(lambda: not server.selector.select(0))
-    assert server.answer(b"ascend_rt 1 join 0 3")[0] == "welcome"
+    assert server.answer(b"ascend_rt 1 join 0 3")[0] == server.welcome
     assert len(server.selector.get_map()) <= STRANGERS + 2
     for stranger in strangers:
         stranger.close()
@@ -246,7 +251,7 @@ def test_without_a_launcher() -> None:
     alone.fence(0)
     alone.close()
     for environ in ({"RANK_ID": "2", "RANK_SIZE": "4"}, {"RANK": "2", "WORLD_SIZE": "4"}):
-        with pytest.raises(JoinError, match=r"is 4, but nobody serves this job.*hccl-run -n 4"):
+        with pytest.raises(JoinError, match=r"rank 2: .*_SIZE is 4, and MASTER_PORT is not set.*hccl-run -n 4"):
             join(read(environ))
 
 

@@ -5,7 +5,8 @@ yet.
 """
 
 from ... import settings as settings_module
-from ...link.rendezvous import JoinError
+from ...link.errors import JoinError
+from ...link.placement import place
 from ...settings import SettingError
 from .. import device as local
 from ..constants import ACL_HOST
@@ -62,7 +63,8 @@ def get_device() -> int:
 @returns_value_and_code
 def get_device_count() -> int:
     """(devices of the job, ret). Joins nothing."""
-    return settings_module.read().rank_size or 1
+    placement = place(settings_module.read())
+    return 1 if placement is None else placement.size
 
 
 @returns_code
@@ -82,7 +84,10 @@ def get_run_mode() -> int:
 def check_own(device_id: int) -> None:
     """AclError (107001) unless `device_id` names this rank's device."""
     settings = settings_module.read()
-    rank, own = settings.rank_id or 0, local.own_device_id(settings)
+    try:
+        rank, own = local.own_rank(settings), local.own_device_id(settings)
+    except JoinError as error:
+        raise AclError(ACL_ERROR_RT_DEV_SETUP_ERROR, str(error)) from None
     if device_id not in (rank, own):
         text = (
             f"rank {rank} was asked for device {device_id}; expected its own, {own}. A process opens no other device "
