@@ -55,6 +55,7 @@ struct communicator_object {
     PyObject *dtype[MOST_DTYPES]; /* compared by identity */
     uint8_t dtype_id[MOST_DTYPES];
     size_t ndtypes;
+    PyObject *array_type; /* whose objects are read where they lie, or NULL */
     PyObject *op[REDUCE_OP_COUNT]; /* interned names by number */
     PyObject *dtype_name, *x_name, *out_name, *op_name, *stream_name, *root_name;
 };
@@ -97,13 +98,24 @@ struct operands {
     struct dimensions in_dimensions, out_dimensions;
 };
 /* Fills in what `call` says of memory; false with an exception set.  Buffers are to be released. */
-bool operands_get(struct operands *operands, PyObject *in, PyObject *out, struct call *call);
+bool operands_get(const struct communicator_object *self, struct operands *operands, PyObject *in, PyObject *out,
+                  struct call *call);
 void operands_release(struct operands *operands);
 /* HcclDataType of an array, or -1. */
 int dtype_of(struct communicator_object *self, PyObject *array);
 /* False, with TypeError set, unless the first `least` of `expected` and no others but those are given. */
 bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected, Py_ssize_t least,
                      Py_ssize_t nexpected, PyObject **values);
+
+/* ---- binding_array.c: NumPy arrays without asking NumPy ---- */
+
+/* _trust_arrays([array, ...]) -> whether they are as they are expected to be, and will be read where they lie. */
+PyObject *trust_arrays(PyObject *self, PyObject *samples);
+/* Fills in buf, len and obj; false for everything but a contiguous array of a kind that is trusted, writable if so asked. */
+bool array_lend(const struct communicator_object *self, PyObject *object, int writable, size_t item_nbytes,
+                Py_buffer *buffer);
+/* Borrowed; NULL if the object is no array that is trusted. */
+PyObject *array_dtype(const struct communicator_object *self, PyObject *object);
 
 /* ---- binding_communicator.c: the calls ---- */
 PyObject *call_all_reduce(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);

@@ -2,10 +2,12 @@
 #include "binding.h"
 
 /* Contiguous memory if it is, else strides; NumPy lends either without a format, which bfloat16 would not have. */
-static bool get_buffer(PyObject *object, Py_buffer *buffer, int writable, struct view *strided,
-                       struct dimensions *dimensions, const struct view **view)
+static bool get_buffer(const struct communicator_object *self, PyObject *object, size_t item_nbytes, Py_buffer *buffer,
+                       int writable, struct view *strided, struct dimensions *dimensions, const struct view **view)
 {
     *view = NULL;
+    if (array_lend(self, object, writable, item_nbytes, buffer))
+        return true;
     if (PyObject_GetBuffer(object, buffer, PyBUF_SIMPLE | writable) == 0)
         return true;
     PyErr_Clear();
@@ -26,12 +28,14 @@ static bool get_buffer(PyObject *object, Py_buffer *buffer, int writable, struct
     return false;
 }
 
-bool operands_get(struct operands *operands, PyObject *in, PyObject *out, struct call *call)
+bool operands_get(const struct communicator_object *self, struct operands *operands, PyObject *in, PyObject *out,
+                  struct call *call)
 {
+    size_t item_nbytes = dtype_nbytes(call->dtype);
     operands->in_object = in;
     operands->out_object = out;
-    if (!get_buffer(out, &operands->out, PyBUF_WRITABLE, &operands->strided_out, &operands->out_dimensions,
-                    &call->strided_out))
+    if (!get_buffer(self, out, item_nbytes, &operands->out, PyBUF_WRITABLE, &operands->strided_out,
+                    &operands->out_dimensions, &call->strided_out))
         return false;
     call->out = operands->out.buf;
     if (in == out) {
@@ -39,7 +43,8 @@ bool operands_get(struct operands *operands, PyObject *in, PyObject *out, struct
         call->strided_in = call->strided_out;
         return true;
     }
-    if (!get_buffer(in, &operands->in, 0, &operands->strided_in, &operands->in_dimensions, &call->strided_in)) {
+    if (!get_buffer(self, in, item_nbytes, &operands->in, 0, &operands->strided_in, &operands->in_dimensions,
+                    &call->strided_in)) {
         PyBuffer_Release(&operands->out);
         return false;
     }
@@ -55,17 +60,25 @@ void operands_release(struct operands *operands)
 }
 
 /* Compares dtype objects by identity, so that equal but distinct ones are left to Python. */
+static int number_of(const struct communicator_object *self, const PyObject *dtype)
+{
+    for (size_t i = 0; i < self->ndtypes; i++)
+        if (self->dtype[i] == dtype)
+            return self->dtype_id[i];
+    return -1;
+}
+
 int dtype_of(struct communicator_object *self, PyObject *array)
 {
-    PyObject *dtype = PyObject_GetAttr(array, self->dtype_name);
+    PyObject *dtype = array_dtype(self, array);
+    if (dtype)
+        return number_of(self, dtype);
+    dtype = PyObject_GetAttr(array, self->dtype_name);
     if (!dtype) {
         PyErr_Clear();
         return -1;
     }
-    int id = -1;
-    for (size_t i = 0; i < self->ndtypes && id < 0; i++)
-        if (self->dtype[i] == dtype)
-            id = self->dtype_id[i];
+    int id = number_of(self, dtype);
     Py_DECREF(dtype);
     return id;
 }

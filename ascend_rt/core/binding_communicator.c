@@ -188,13 +188,13 @@ static PyObject *attempt(struct communicator_object *self, struct call *call, Py
     struct operands operands;
     if (dtype < 0 || (in != out && dtype_of(self, out) != dtype))
         return NULL;
-    if (!operands_get(&operands, in, out, call)) {
+    call->dtype = (uint8_t)dtype;
+    if (!operands_get(self, &operands, in, out, call)) {
         PyErr_Clear();
         return NULL;
     }
     PyObject *result = NULL;
     struct issue issue;
-    call->dtype = (uint8_t)dtype;
     call->count = (uint64_t)operands.out.len / dtype_nbytes(dtype);
     if ((in == out || operands.in.len == operands.out.len) &&
         communicator_issue(&self->communicator, call, &issue) == CALL_DONE)
@@ -280,7 +280,7 @@ PyObject *call_once(PyObject *object, PyObject *args)
     struct operands operands;
     struct issue issue;
     call.count = count;
-    if (!operands_get(&operands, in, out, &call))
+    if (!operands_get(self, &operands, in, out, &call))
         return NULL;
     enum call_end end = communicator_issue(&self->communicator, &call, &issue);
     PyObject *site = end == CALL_DONE ? PyObject_CallMethod(object, "_site", NULL) : NULL;

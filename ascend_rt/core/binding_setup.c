@@ -288,7 +288,7 @@ static void free_communicator(PyObject *object)
     for (int op = 0; op < REDUCE_OP_COUNT; op++)
         Py_XDECREF(self->op[op]);
     PyObject *owned[] = {(PyObject *)self->segment, (PyObject *)self->device, (PyObject *)self->stream_type, self->kept, self->dtype_name, self->x_name,
-                         self->out_name, self->op_name, self->stream_name, self->root_name};
+                         self->out_name, self->op_name, self->stream_name, self->root_name, self->array_type};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         Py_XDECREF(owned[i]);
     free_object(object);
@@ -306,6 +306,7 @@ static PyMethodDef methods[] = {
     {"_add_plan", add_plan, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
     {"_add_exchange", add_exchange, METH_VARARGS, "How calls of one kind and up to a size are done within the round."},
     {"_scratch_needed", scratch_needed, METH_VARARGS, "Bytes of scratch that a call needs."},
+    {"_trust_arrays", trust_arrays, METH_O, "Read such arrays where they lie, if they are as expected; whether they are."},
     {"_learn_dtype", learn_dtype, METH_VARARGS, "One more dtype object that the hot path knows."},
     {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},
     {"_set_staging", set_staging, METH_VARARGS, "Device memory for arrays that are not in it."},

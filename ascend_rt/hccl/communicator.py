@@ -35,6 +35,13 @@ KERNELS = {
     "avx512": _core.KERNEL_AVX512,
     "neon": _core.KERNEL_NEON,
 }
+# Of every kind: one dimension, none, read-only, not contiguous.
+_SAMPLES: list[Array] = [
+    np.arange(6, dtype=np.float32),
+    np.array(1, np.int64),
+    np.frombuffer(b"read-only", np.uint8),
+    np.zeros((2, 3, 4), np.float16)[:, ::2, 1:],
+]
 NOTICE_AFTER_S = 1.0
 
 CODES = {
@@ -73,6 +80,7 @@ class Communicator(Collectives):
         self = super().__new__(
             cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE, Stream
         )
+        self._trust_arrays(_SAMPLES)
         self._packet_nbytes = settings.ascend_rt_packet_bytes
         if membership.size == 1:  # a packet has nowhere to travel
             self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
