@@ -88,6 +88,9 @@ PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struc
 /* (how, number, collective, abort word, where, [(call, collective, dtype, op, flags, root, fingerprint, count, note, where)]) */
 PyObject *failure_as_tuple(const struct failure *failure);
 
+/* Device memory that is used until the communicator goes; 0, or -1 with an exception set. */
+int keep_lent_memory(struct communicator_object *self, PyObject *block);
+
 /* ---- binding_arguments.c: what a call is given ---- */
 
 /* The buffers of a call, as NumPy lends them. */
@@ -101,6 +104,9 @@ struct operands {
 bool operands_get(const struct communicator_object *self, struct operands *operands, PyObject *in, PyObject *out,
                   struct call *call);
 void operands_release(struct operands *operands);
+/* Contiguous memory, or *view is set to strided memory that uses *dimensions. */
+bool get_buffer(const struct communicator_object *self, PyObject *object, size_t item_nbytes, Py_buffer *buffer,
+                int writable, struct view *strided, struct dimensions *dimensions, const struct view **view);
 /* HcclDataType of an array, or -1. */
 int dtype_of(struct communicator_object *self, PyObject *array);
 /* False, with TypeError set, unless the first `least` of `expected` and no others but those are given. */
@@ -123,7 +129,13 @@ PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs
 PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
+bool is_stream(const struct communicator_object *self, PyObject *stream);
+PyObject *raise_failure(struct communicator_object *self, struct failure *failure);
 void communicator_says_where(void *gil, char *text, size_t nbytes);
+
+/* ---- binding_transfer.c ---- */
+PyObject *call_transfer(PyObject *self, PyObject *args);
+PyObject *set_channel_staging(PyObject *self, PyObject *args);
 
 /* ---- binding_task.c ---- */
 

@@ -2,8 +2,8 @@
 #include "binding.h"
 
 /* Contiguous memory if it is, else strides; NumPy lends either without a format, which bfloat16 would not have. */
-static bool get_buffer(const struct communicator_object *self, PyObject *object, size_t item_nbytes, Py_buffer *buffer,
-                       int writable, struct view *strided, struct dimensions *dimensions, const struct view **view)
+bool get_buffer(const struct communicator_object *self, PyObject *object, size_t item_nbytes, Py_buffer *buffer,
+                int writable, struct view *strided, struct dimensions *dimensions, const struct view **view)
 {
     *view = NULL;
     if (array_lend(self, object, writable, item_nbytes, buffer))

@@ -131,12 +131,12 @@ static int queue_call(struct communicator_object *self, const struct issue *issu
 
 /* ---- both ---- */
 
-static bool is_stream(const struct communicator_object *self, PyObject *stream)
+bool is_stream(const struct communicator_object *self, PyObject *stream)
 {
     return PyObject_TypeCheck(stream, self->stream_type) && !((struct stream_object *)stream)->closed;
 }
 
-static PyObject *raise_failure(struct communicator_object *self, struct failure *failure)
+PyObject *raise_failure(struct communicator_object *self, struct failure *failure)
 {
     PyObject *told = failure ? failure_as_tuple(failure) : PyErr_NoMemory();
     failure_release(failure);

@@ -88,7 +88,7 @@ static PyObject *scratch_needed(PyObject *object, PyObject *args)
     return PyLong_FromUnsignedLongLong(communicator_scratch_needed(&((struct communicator_object *)object)->communicator, &call));
 }
 
-static int keep(struct communicator_object *self, PyObject *block)
+int keep_lent_memory(struct communicator_object *self, PyObject *block)
 {
     return self->kept ? PyList_Append(self->kept, block) : (self->kept = PyList_New(0)) ? PyList_Append(self->kept, block) : -1;
 }
@@ -99,7 +99,7 @@ static PyObject *set_scratch(PyObject *object, PyObject *args)
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *block;
     unsigned long long offset, nbytes;
-    if (!PyArg_ParseTuple(args, "OKK:_set_scratch", &block, &offset, &nbytes) || keep(self, block) < 0)
+    if (!PyArg_ParseTuple(args, "OKK:_set_scratch", &block, &offset, &nbytes) || keep_lent_memory(self, block) < 0)
         return NULL;
     self->communicator.scratch_offset = offset;
     self->communicator.scratch_nbytes = nbytes;
@@ -112,7 +112,7 @@ static PyObject *set_staging(PyObject *object, PyObject *args)
     struct communicator_object *self = (struct communicator_object *)object;
     PyObject *block;
     unsigned long long offset;
-    if (!PyArg_ParseTuple(args, "OK:_set_staging", &block, &offset) || keep(self, block) < 0)
+    if (!PyArg_ParseTuple(args, "OK:_set_staging", &block, &offset) || keep_lent_memory(self, block) < 0)
         return NULL;
     self->communicator.staging_offset = offset;
     self->communicator.has_staging = true;
@@ -187,17 +187,17 @@ static PyObject *state_now(PyObject *object, PyObject *none)
 {
     (void)none;
     const struct communicator *c = &((struct communicator_object *)object)->communicator;
-    return Py_BuildValue("(iIOO)", (int)c->waiter.collective, c->waiter.call, c->differs ? Py_True : Py_False,
-                         c->quiescing ? Py_True : Py_False);
+    return Py_BuildValue("(iIOi)", (int)c->waiter.collective, c->waiter.call, c->differs ? Py_True : Py_False,
+                         (int)c->quiescing - 1);
 }
 
 static PyObject *statistics(PyObject *object, PyObject *none)
 {
     (void)none;
     struct communicator *c = &((struct communicator_object *)object)->communicator;
+    unsigned long long late_sleeps = c->waiter.patience.late_sleeps + load_relaxed(&c->late_sleeps_in_transfers);
     return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
-                         (unsigned long long)c->waiter.patience.sleeps, "late_sleeps",
-                         (unsigned long long)c->waiter.patience.late_sleeps);
+                         (unsigned long long)c->waiter.patience.sleeps, "late_sleeps", late_sleeps);
 }
 
 static bool intern_names(struct communicator_object *self)
@@ -303,6 +303,8 @@ static PyMethodDef methods[] = {
      "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
+    {"_transfer", call_transfer, METH_VARARGS, "Run or queue sends and receives; or say for which peer staging is missing."},
+    {"_set_channel_staging", set_channel_staging, METH_VARARGS, "Device memory for what is sent to one peer and is not in it."},
     {"_add_plan", add_plan, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
     {"_add_exchange", add_exchange, METH_VARARGS, "How calls of one kind and up to a size are done within the round."},
     {"_scratch_needed", scratch_needed, METH_VARARGS, "Bytes of scratch that a call needs."},
@@ -313,7 +315,7 @@ static PyMethodDef methods[] = {
     {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
     {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
     {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},
-    {"_now", state_now, METH_NOARGS, "(collective, call, whether lines differ, whether it quiesces) of the call that runs."},
+    {"_now", state_now, METH_NOARGS, "(collective, call, whether lines differ, rank it quiesces for or -1) of the call that runs."},
     {"_statistics", statistics, METH_NOARGS, "Counters of this rank's side."},
     {NULL, NULL, 0, NULL},
 };

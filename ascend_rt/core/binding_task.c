@@ -56,6 +56,9 @@ static void release_owned(struct task *task)
             free(task->call.issue.out.dimensions);
         free(task->call.why);
         break;
+    case TASK_TRANSFER:
+        transfer_free(task->transfer);
+        break;
     default:
         break;
     }

@@ -38,28 +38,33 @@ struct note *board_latest_note(const struct communicator *c, uint32_t rank)
 
 /* ---- giving up ---- */
 
-static uint32_t cause_word(const struct communicator *c, enum abort_kind kind, uint32_t culprit)
+uint32_t board_cause(const struct communicator *c, enum abort_kind kind, uint32_t culprit)
 {
     return (uint32_t)kind << ABORT_KIND_SHIFT | (c->members[culprit] + 1) << ABORT_RANK_SHIFT | (c->members[c->rank] + 1);
 }
 
-static uint32_t cause_of(const struct communicator *c, enum wait_end end, uint32_t peer)
+uint32_t board_cause_of(const struct communicator *c, enum wait_end end, uint32_t peer)
 {
     if (end == WAIT_INTERRUPTED)
-        return cause_word(c, ABORT_INTERRUPT, c->rank);
+        return board_cause(c, ABORT_INTERRUPT, c->rank);
     if (end == WAIT_TIMEOUT)
-        return cause_word(c, ABORT_TIMEOUT, peer);
+        return board_cause(c, ABORT_TIMEOUT, peer);
     bool died = load_acquire(&c->waiter.ranks[c->members[peer]].state) == RANK_DEAD;
-    return cause_word(c, died ? ABORT_DEATH : ABORT_LEFT, peer);
+    return board_cause(c, died ? ABORT_DEATH : ABORT_LEFT, peer);
 }
 
-/* The first cause stays; this rank's failure is that cause. */
-static enum call_end abort_with(struct communicator *c, uint32_t cause)
+uint32_t board_abort(struct communicator *c, uint32_t cause)
 {
     uint32_t first = 0;
     if (!swap_if_equal(&c->board->abort, &first, cause))
         cause = first;
     store_relaxed(&c->waiter.own->failure, cause);
+    return cause;
+}
+
+static enum call_end abort_with(struct communicator *c, uint32_t cause)
+{
+    board_abort(c, cause);
     c->ended = true;
     return CALL_ABORTED;
 }
@@ -76,7 +81,7 @@ enum call_end board_may_start(struct communicator *c)
 }
 
 /* Shared memory holds what no rank of this library writes. */
-void board_overrun(struct communicator *c) { abort_with(c, cause_word(c, ABORT_OVERRUN, c->rank)); }
+void board_overrun(struct communicator *c) { abort_with(c, board_cause(c, ABORT_OVERRUN, c->rank)); }
 
 /* Moves this phase's decision from open to `verdict`; returns the verdict that holds. */
 static uint32_t decide(struct communicator *c, uint32_t verdict)
@@ -92,7 +97,7 @@ static uint32_t decide(struct communicator *c, uint32_t verdict)
 /* A wait for a line ended without it.  True if the call goes on all the same, because somebody has committed it. */
 static bool obeys_a_commit(struct communicator *c, enum wait_end end, uint32_t peer, bool commits, enum call_end *result)
 {
-    uint32_t cause = end == WAIT_ABORTED ? load_acquire(&c->board->abort) : cause_of(c, end, peer);
+    uint32_t cause = end == WAIT_ABORTED ? load_acquire(&c->board->abort) : board_cause_of(c, end, peer);
     if (commits && decide(c, cause) == VERDICT_COMMIT)
         return true;
     *result = abort_with(c, cause);
@@ -129,7 +134,7 @@ static enum call_end read_lines(struct communicator *c, const struct descriptor 
             else if (!obeys_a_commit(c, end, peer, commits, &result))
                 return result;
         if (notify_number(&line->round) != (c->round & (UINT32_MAX >> NOTIFY_SHIFT)))
-            return abort_with(c, cause_word(c, ABORT_OVERRUN, peer));
+            return abort_with(c, board_cause(c, ABORT_OVERRUN, peer));
         if (memcmp(&line->said, said, sizeof *said) || line->said.flags & LINE_REFUSED)
             c->differs = true;
     }
@@ -162,15 +167,15 @@ enum call_end board_round(struct communicator *c, const struct descriptor *said,
 static enum call_end quiesce(struct communicator *c)
 {
     bool complete = !board_left(c->board, c->size, c->rank)->cut_short;
-    c->quiescing = true;
     for (uint32_t i = 1; i < c->size; i++) {
         uint32_t peer = (c->rank + i) % c->size;
         struct left *left = board_left(c->board, c->size, peer);
+        c->quiescing = c->members[peer] + 1;
         while (waiter_wait(&c->waiter, &left->phase, c->phase, peer, HEED_NOTHING) == WAIT_INTERRUPTED)
             ;
         complete = complete && notify_reached(&left->phase, c->phase) && !left->cut_short;
     }
-    c->quiescing = false;
+    c->quiescing = 0;
     if (!complete)
         return CALL_ABORTED;
     store_relaxed(&c->waiter.own->failure, 0);
@@ -179,7 +184,7 @@ static enum call_end quiesce(struct communicator *c)
 
 static void abort_after(struct communicator *c, enum wait_end end, uint32_t peer)
 {
-    abort_with(c, end == WAIT_ABORTED ? load_acquire(&c->board->abort) : cause_of(c, end, peer));
+    abort_with(c, end == WAIT_ABORTED ? load_acquire(&c->board->abort) : board_cause_of(c, end, peer));
 }
 
 /* `end` says how the steps ended here: WAIT_ARRIVED, or why a wait for `peer` failed.  The abort word is raised before

@@ -12,7 +12,15 @@
 #include "wait.h"
 
 /* HcclCMDType of what the binding makes by itself; COLLECTIVE_TELL is ours: a round that carries nothing but notes. */
-enum collective { BROADCAST = 1, ALL_REDUCE = 2, BARRIER = 103, COLLECTIVE_TELL = 255 };
+enum collective {
+    BROADCAST = 1,
+    ALL_REDUCE = 2,
+    SEND = 4,
+    RECEIVE = 5,
+    BATCH_SEND_RECV = 13,
+    BARRIER = 103,
+    COLLECTIVE_TELL = 255
+};
 enum { ROOT_ANY = UINT32_MAX };
 
 /* How calls of one kind and a range of sizes are done.  Python chooses and adds it; core only looks it up. */
@@ -63,8 +71,6 @@ enum call_end {
     FUNCTION_FAILED, /* a function of the program raised an exception */
 };
 
-enum { WHERE_NBYTES = 256 };
-
 /* Why a call failed, kept for whoever tells the program. */
 struct failure {
     _Atomic uint32_t references;
@@ -91,6 +97,9 @@ struct communicator {
     struct waiter waiter;
     uint32_t *members; /* rank of the job by rank of the communicator */
 
+    struct channel_end *ends[2]; /* by side, by rank: transfer.h */
+    _Atomic uint64_t late_sleeps_in_transfers; /* of those that block: each waits with a patience of its own */
+
     uint32_t call;     /* number of the call issued last; + 1 for every call, done or refused.  Owner: who issues */
 
     /* Owner: whose turn it is. */
@@ -98,7 +107,7 @@ struct communicator {
     uint32_t phase;    /* committed calls */
     bool differs;      /* a line read in this round says something else than mine */
     bool ended;        /* this rank has given up: it never touches the board again */
-    bool quiescing;    /* this rank only waits until its peers are out of the data phase */
+    uint32_t quiescing; /* rank of the job + 1 whose way out of the data phase is all that this rank waits for; 0 */
     struct failure *failure; /* of the call that failed last */
 
     struct choice **choices;
@@ -141,6 +150,11 @@ enum call_end communicator_refuse(struct communicator *communicator, uint8_t col
 enum call_end communicator_tell(struct communicator *communicator, const char *text);
 
 /* ---- board.c: a round, a decision, a way out ---- */
+uint32_t board_cause(const struct communicator *communicator, enum abort_kind kind, uint32_t culprit);
+/* The abort word for a wait for `peer` that ended otherwise than WAIT_ARRIVED or WAIT_ABORTED. */
+uint32_t board_cause_of(const struct communicator *communicator, enum wait_end end, uint32_t peer);
+/* Ends the communicator; the first cause stays, is this rank's failure, and is returned. */
+uint32_t board_abort(struct communicator *communicator, uint32_t cause);
 enum call_end board_may_start(struct communicator *communicator);
 struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);

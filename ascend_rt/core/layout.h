@@ -1,7 +1,7 @@
 /* The job's shared memory: every word in it, who writes it, who reads it, in which order.
  *
  *     control area   struct job, then one struct rank_line per rank of the job, then one struct device_line per device
- *     boards         one struct board per communicator, each followed by its lines, lefts, notifies and notes
+ *     boards         one struct board per communicator, each followed by its lines, lefts, notifies, notes and channels
  *     windows        one per device: its HBM, as its home rank, device % ranks, sub-allocates it (arena.h)
  *     guest windows  one per device, if there are more ranks than one: cut into equal parts, one for each other rank.
  *                    So every rank that opens a device has memory of it that nobody else sub-allocates
@@ -24,8 +24,9 @@ enum {
     PAYLOAD_NBYTES = 32,   /* what fits beside the descriptor in one 64-byte line */
     PACKET_NBYTES = 4096,  /* what a round can carry at most: a payload that does not fit the line */
     NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
+    WHERE_NBYTES = 256,
     SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model */
-    LAYOUT_VERSION = 2,
+    LAYOUT_VERSION = 3,
 };
 #define JOB_MAGIC UINT64_C(0x54525f444e454353) /* "SCEND_RT" */
 
@@ -214,14 +215,68 @@ struct packet {
     uint8_t payload[PACKET_NBYTES];
 };
 
+/* ---- channels: Send and Recv, which use no line of the board (its rule 7) -------------------------------------
+ *
+ * One channel per ordered pair of ranks, a rank paired with itself included.  Its two ends take turns, strictly: the
+ * sender makes offer number r, the receiver settles number r, the sender makes offer r + 1.  So one slot is enough for
+ * each side: whoever fills its own again has read what the other wrote after having read this.
+ * Both ends count rounds alike: a message takes one, and a second one if the ends disagree, in which the sender tells
+ * where it was called (channel.c).
+ * Nothing here is waited for: who posts a word rings the bell of the other rank behind it. */
+
+/* Writer: the sender: the fields, then `round` with release.  Reader: the receiver, which reads the fields once it has
+ * acquired the round it waits for. */
+struct offer {
+    _Atomic uint32_t round;
+    uint32_t reserved;
+    struct descriptor said;  /* root: the receiver */
+    uint64_t offset;         /* of the elements in the segment, or of the pieces */
+    uint64_t piece_count;    /* elements of a piece; 0: the elements lie there all at once */
+    _Atomic uint64_t filled; /* round << 32 | pieces filled in it.  Release: the pieces are there */
+    uint8_t to_line[LINE_NBYTES - 56];
+};
+
+/* Writer: the receiver: the fields, then `settled`.  Reader: the sender. */
+struct answer {
+    /* round << 32 | enum settlement; a word of an earlier round means open.  Writers: the receiver and, when it gives up,
+     * the sender: compare-and-swap from open, once per round, acquire and release; the loser obeys.  So what the receiver
+     * has read counts as received exactly if the sender counts it as sent. */
+    _Atomic uint64_t settled;
+    struct descriptor said;   /* root: the sender */
+    _Atomic uint64_t drained; /* round << 32 | pieces read in it.  Release: they may be filled again */
+    uint8_t to_line[LINE_NBYTES - 40];
+};
+enum settlement { SETTLED_OPEN, SETTLED_TAKEN, SETTLED_DIFFERS, SETTLED_WITHDRAWN };
+
+struct channel {
+    struct offer offer;
+    struct answer answer;
+};
+
+/* Text beside an offer or an answer.  Writer: that end, before it posts; reader: the other. */
+struct channel_note {
+    char where[WHERE_NBYTES];
+    char why[NOTE_NBYTES - WHERE_NBYTES]; /* of a refusal */
+};
+
+/* Rung by whoever has posted a word of a channel that this rank is an end of, behind the word, and by this rank when the
+ * next transfer may have its turn.  Writers: all members, + 1 by compare-and-swap.  Readers: threads of this rank, which
+ * look at the bell first, then at all they wait for, then sleep while the bell is what it was: a ring after their look at
+ * the words changes the bell, and one before it was behind a word that they have seen. */
+struct bell {
+    struct notify rung;
+    uint8_t to_line[LINE_NBYTES - 4];
+};
+
 /* The parts of a board of n ranks follow it in this order:
  *     struct line lines[SLOTS][n]; struct left lefts[n]; struct pair pairs[n][n] (from, to); struct note notes[SLOTS][n];
- *     struct packet packets[SLOTS][n];
- *     struct pair point_to_point[n][n], reserved: Send/Recv do not use the lines (rule 7 of the board) */
+ *     struct packet packets[SLOTS][n]; struct bell bells[n]; struct channel channels[n][n] (from, to);
+ *     struct channel_note channel_notes[n][n][2]: the sender's, the receiver's; most of their pages are never touched */
 #define BOARD_NBYTES(n)                                                                                          \
-    (sizeof(struct board) + (uint64_t)(n) * (SLOTS * sizeof(struct line) + sizeof(struct left) +                 \
-                                             SLOTS * sizeof(struct note) + SLOTS * sizeof(struct packet) +       \
-                                             2 * (uint64_t)(n) * sizeof(struct pair)))
+    (sizeof(struct board) +                                                                                      \
+     (uint64_t)(n) * (SLOTS * sizeof(struct line) + sizeof(struct left) + SLOTS * sizeof(struct note) +          \
+                      SLOTS * sizeof(struct packet) + sizeof(struct bell) +                                      \
+                      (uint64_t)(n) * (sizeof(struct pair) + sizeof(struct channel) + 2 * sizeof(struct channel_note))))
 
 _Static_assert(sizeof(struct job) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct rank_line) == LINE_NBYTES, "one line pair");
@@ -229,6 +284,8 @@ _Static_assert(sizeof(struct device_line) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct export) == 3 * LINE_NBYTES, "three line pairs");
 _Static_assert(sizeof(struct line) == LINE_NBYTES && sizeof(struct left) == LINE_NBYTES, "one line pair");
 _Static_assert(sizeof(struct pair) == LINE_NBYTES && sizeof(struct board) == 2 * LINE_NBYTES, "one line pair each");
+_Static_assert(sizeof(struct offer) == LINE_NBYTES && sizeof(struct answer) == LINE_NBYTES, "one line pair each");
+_Static_assert(sizeof(struct bell) == LINE_NBYTES && sizeof(struct channel_note) == NOTE_NBYTES, "whole line pairs");
 _Static_assert(sizeof(struct descriptor) == 24, "no padding: it is compared as memory");
 
 #endif

@@ -195,6 +195,21 @@ struct packet *board_packet(struct board *board, uint32_t n, uint32_t slot, uint
     return (struct packet *)board_note(board, n, SLOTS, 0) + (size_t)slot * n + rank;
 }
 
+struct bell *board_bell(struct board *board, uint32_t n, uint32_t rank)
+{
+    return (struct bell *)board_packet(board, n, SLOTS, 0) + rank;
+}
+
+struct channel *board_channel(struct board *board, uint32_t n, uint32_t from, uint32_t to)
+{
+    return (struct channel *)board_bell(board, n, n) + (size_t)from * n + to;
+}
+
+struct channel_note *board_channel_note(struct board *board, uint32_t n, uint32_t from, uint32_t to, uint32_t side)
+{
+    return (struct channel_note *)board_channel(board, n, n, 0) + 2 * ((size_t)from * n + to) + side;
+}
+
 bool board_raise_abort(struct board *board, enum abort_kind kind, uint32_t culprit, uint32_t raiser_plus_1)
 {
     uint32_t none = 0;

@@ -38,6 +38,10 @@ struct left *board_left(struct board *board, uint32_t n, uint32_t rank);
 struct pair *board_pair(struct board *board, uint32_t n, uint32_t from, uint32_t to);
 struct note *board_note(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
 struct packet *board_packet(struct board *board, uint32_t n, uint32_t slot, uint32_t rank);
+struct bell *board_bell(struct board *board, uint32_t n, uint32_t rank);
+struct channel *board_channel(struct board *board, uint32_t n, uint32_t from, uint32_t to);
+/* side 0: the sender's, 1: the receiver's */
+struct channel_note *board_channel_note(struct board *board, uint32_t n, uint32_t from, uint32_t to, uint32_t side);
 
 /* Ends a communicator; false if it had ended before, and then the first cause stays. */
 bool board_raise_abort(struct board *board, enum abort_kind kind, uint32_t culprit, uint32_t raiser_plus_1);

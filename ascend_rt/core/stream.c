@@ -63,11 +63,18 @@ static bool is_dropped(const struct task *task)
     return load_acquire(&task->stream->cancelled) || task->place <= load_acquire(&task->stream->aborted);
 }
 
-/* Nobody is left waiting for a call whose stream has failed for another reason. */
+enum { WHY_NBYTES = 2 * WHERE_NBYTES };
+
+/* Nobody is left waiting for a call whose stream has failed for another reason: the others are told this. */
+static void say_why(char why[WHY_NBYTES], const struct failure *poisoned)
+{
+    snprintf(why, WHY_NBYTES, "its stream failed before, in what was queued at %s", poisoned->where);
+}
+
 static enum call_end refuse_after(struct communicator *c, const struct task *task, const struct failure *poisoned)
 {
-    char why[2 * WHERE_NBYTES];
-    snprintf(why, sizeof why, "its stream failed before, in what was queued at %s", poisoned->where);
+    char why[WHY_NBYTES];
+    say_why(why, poisoned);
     return communicator_refuse(c, task->call.issue.collective, task->call.issue.number, why);
 }
 
@@ -109,6 +116,28 @@ static struct failure *run_call(struct stream *stream, struct task *task, struct
     if (failure && is_dropped(task))
         atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
     call_queue_pass(queue, task->call.ticket, &host);
+    return failure;
+}
+
+static struct failure *run_transfer(struct stream *stream, struct task *task, struct failure *poisoned)
+{
+    struct wait_host host = stream->host;
+    struct failure *failure = NULL;
+    host.context = task;
+    if (is_dropped(task)) {
+        host.attend = NULL; /* as in run_call */
+        transfer_drop(task->transfer, &host, &stream->patience);
+        atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
+        return NULL;
+    }
+    if (poisoned && !task->transfer->refused) {
+        char why[WHY_NBYTES];
+        say_why(why, poisoned);
+        transfer_refuse(task->transfer, why);
+    }
+    transfer_run(task->transfer, &host, &stream->patience, &failure);
+    if (failure && is_dropped(task))
+        atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
     return failure;
 }
 
@@ -225,6 +254,8 @@ static struct failure *run_task(struct stream *stream, struct task *task, struct
     case TASK_CALL:
     case TASK_REFUSAL:
         return run_call(stream, task, poisoned);
+    case TASK_TRANSFER:
+        return run_transfer(stream, task, poisoned);
     case TASK_RECORD:
         complete_mark(stream, task, poisoned);
         return NULL;

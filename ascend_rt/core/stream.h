@@ -13,6 +13,7 @@
 
 #include "flag.h"
 #include "queue.h"
+#include "transfer.h"
 #include "value.h"
 
 /* One recording of an event: complete when everything queued before it is.  Reference counted. */
@@ -34,6 +35,7 @@ enum wait_end mark_wait(struct mark *mark, const struct wait_host *host, struct 
 enum task_kind {
     TASK_CALL,
     TASK_REFUSAL,
+    TASK_TRANSFER,
     TASK_COPY,
     TASK_FILL,
     TASK_REDUCE,
@@ -63,6 +65,7 @@ struct task {
             struct issue issue; /* its dimensions, if any, and `why` are malloc'ed */
             char *why;          /* TASK_REFUSAL: what is wrong */
         } call;
+        struct transfer *transfer; /* TASK_TRANSFER */
         struct {
             void *to;
             const void *from; /* TASK_COPY */

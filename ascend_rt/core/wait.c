@@ -38,6 +38,16 @@ void notify_post(const struct wait_host *host, struct notify *notify, uint32_t n
         host->wake(host->context, &notify->word);
 }
 
+void notify_ring(const struct wait_host *host, struct notify *notify)
+{
+    uint32_t before = load_relaxed(&notify->word), after;
+    do {
+        after = ((before >> NOTIFY_SHIFT) + 1) << NOTIFY_SHIFT | (before & NOTIFY_SLEEPERS ? NOTIFY_ROUSED : 0);
+    } while (!swap_if_equal(&notify->word, &before, after));
+    if (after & NOTIFY_ROUSED)
+        host->wake(host->context, &notify->word);
+}
+
 /* One bounded sleep on a word that was found wanting as `word`. */
 static void sleep_once(const struct wait_host *host, struct patience *patience, struct notify *notify, uint32_t word,
                        uint32_t number)

@@ -48,6 +48,8 @@ enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_I
 typedef enum wait_end wait_look(void *context, uint64_t since_ns, uint64_t waited_ns);
 
 void notify_post(const struct wait_host *host, struct notify *notify, uint32_t number);
+/* Posts the next number, whatever it is: for notifies that have several writers. */
+void notify_ring(const struct wait_host *host, struct notify *notify);
 bool notify_reached(const struct notify *notify, uint32_t number);
 uint32_t notify_number(const struct notify *notify);
 /* Waits until `notify` has reached `number`. */

@@ -63,6 +63,35 @@ def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
     return "\n".join(lines)
 
 
+def describe_transfer(sender: Statement, receiver: Statement, own_rank: int, group: str) -> str:
+    """The same for a message whose two sides do not agree: each statement's root is the rank of the other side."""
+    sides = (sender, receiver)
+    message = f'message #{sender.call} from rank {sender.rank} to rank {receiver.rank} of group "{group}"'
+    refused = [said for said in sides if said.refusal is not None]
+    points = [point for point in ("dtype", "count") if getattr(sender, point) != getattr(receiver, point)]
+    if refused:
+        ranks = " and ".join(f"rank {rank}" for rank in sorted({said.rank for said in refused}))
+        lines = [f"{message}: refused on {ranks}; it was not sent"]
+    else:
+        lines = [f"{message}: its two sides do not agree on {' and '.join(points)}; it was not sent"]
+    for said in sides:
+        mark = "     <- this rank" if said.rank == own_rank and sender.rank != receiver.rank else ""
+        lines.append(f"  rank {said.rank}{_place(said)}  {_what_of_transfer(said)}{mark}")
+    if not refused:
+        lines.append(
+            "Messages from one rank to another are matched in the order in which they are issued: look for one that "
+            "only one side has, or make count and dtype equal."
+        )
+    return "\n".join(lines)
+
+
+def _what_of_transfer(said: Statement) -> str:
+    if said.refusal is not None:
+        return f"{said.collective}: {said.refusal}"
+    preposition = "to" if said.collective == "send" else "from"
+    return f"{said.collective} count={said.count} dtype={said.dtype} {preposition} rank {said.root}"
+
+
 def _describe_refusals(statements: Sequence[Statement], refused: Sequence[Statement], group: str) -> str:
     ranks = ", ".join(f"rank {said.rank}" for said in refused)
     call = f"{refused[0].collective} #{refused[0].call}"

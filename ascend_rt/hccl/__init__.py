@@ -24,6 +24,7 @@ from .c_api import (
 )
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
+from .transfers import HcclSendRecvType, Recv, Send
 from .types import HcclDataType, HcclReduceOp
 
 __all__ = [
@@ -48,4 +49,7 @@ __all__ = [
     "HcclReduceScatter",
     "HcclResult",
     "HcclScatter",
+    "HcclSendRecvType",
+    "Recv",
+    "Send",
 ]

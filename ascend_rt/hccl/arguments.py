@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..acl.memory import Array
+from ..acl.stream import Stream
 from ..plan.choice import DTYPES
 from ..plan.collectives import Collective, InPlace
 from .errors import HcclResult
@@ -72,6 +73,13 @@ def check(spec: Collective, rank: int, size: int, x: Any, out: Any, op: Any, roo
     if not out.flags.writeable:
         raise RefusedError("the result cannot be stored: out (or x, in place) is read-only")
     return Call(spec, dtype, op_number, root, count, x, out)
+
+
+def check_stream(stream: Any) -> None:
+    if stream is not None and not isinstance(stream, Stream):
+        raise RefusedError(f"stream is a {type(stream).__name__}; expected an rt.Stream or None")
+    if stream is not None and stream.closed:
+        raise RefusedError("its stream was destroyed")
 
 
 def _array(name: str, x: Any) -> Array:

@@ -6,6 +6,7 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 
 import sys
 import weakref
+from dataclasses import replace
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -23,9 +24,10 @@ from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..settings import SettingError, Settings
 from . import choices
-from .arguments import Call, RefusedError, check
+from .arguments import Call, RefusedError, check, check_stream
 from .collectives import Collectives
 from .errors import HcclError, HcclResult
+from .transfers import TRANSFERS, Transfers
 from .types import NUMBER_OF_DTYPE, OP_NAMES
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
@@ -54,7 +56,7 @@ CODES = {
 }
 
 
-class Communicator(Collectives):
+class Communicator(Collectives, Transfers):
     """All ranks of a job, which call the same collectives in the same order.
 
     Every method blocks until the call is done on this rank; given a stream it is queued there instead and returns at
@@ -124,10 +126,7 @@ class Communicator(Collectives):
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
         try:
-            if stream is not None and not isinstance(stream, Stream):
-                raise RefusedError(f"stream is a {type(stream).__name__}; expected an rt.Stream or None")
-            if stream is not None and stream.closed:
-                raise RefusedError("its stream was destroyed")
+            check_stream(stream)
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
             self._submit(call, stream)
             return call.out
@@ -171,6 +170,8 @@ class Communicator(Collectives):
 
     def _error(self, failure: Failure) -> HcclError:
         call = f"{collective_name(failure.collective)} #{failure.number}"
+        if failure.how == _core.CALL_DIFFERS and failure.collective in TRANSFERS.values():
+            return self._transfer_error(failure)
         if failure.how == _core.CALL_DIFFERS:
             statements = [_statement(rank, *said) for rank, said in enumerate(failure.statements)]
             refused = [said.rank for said in statements if said.refusal is not None]
@@ -182,6 +183,14 @@ class Communicator(Collectives):
         text = failure_words.describe(failure.abort, self._membership.segment, self.rank, doing, self._timeout or None)
         return HcclError(code, text, [] if kind is AbortKind.UNSERVED else [culprit], ei)
 
+    def _transfer_error(self, failure: Failure) -> HcclError:
+        """The sender's statement comes first; each names the other's rank in the place of a root."""
+        sender, receiver = (_statement(0, *said) for said in failure.statements)
+        sides = replace(sender, rank=receiver.root), replace(receiver, rank=sender.root)
+        refused = [said.rank for said in sides if said.refusal is not None]
+        text = disagreement.describe_transfer(*sides, self.rank, self.name)
+        return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
+
     def _where(self) -> str:
         return call_site()
 
@@ -192,15 +201,14 @@ class Communicator(Collectives):
         """A stopped peer that has committed could store into our memory when it goes on: the server must end it."""
         self._membership.look()
         *_, quiescing = self._now()
-        waits_for = self._membership.segment.rank_line(self.rank).waits_for
-        if quiescing and waits_for >= 0:
-            self._membership.fence(waits_for)
+        if quiescing >= 0:
+            self._membership.fence(quiescing)
 
     def _attend(self, seconds: float) -> None:
         """Between two sleeps of a long wait: fences a stopped peer, says that ranks disagree already."""
         self._fence_if_quiescing()
         collective, call, differs, quiescing = self._now()
-        if differs and not quiescing and seconds > NOTICE_AFTER_S and not self._noticed:
+        if differs and quiescing < 0 and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
             waits_for = self._membership.segment.rank_line(self.rank).waits_for
             print(
@@ -254,15 +262,16 @@ def _statement(
 ) -> disagreement.Statement:
     spec = SPECS.get(collective)
     refused = bool(flags & _core.LINE_REFUSED)
-    carries_data = spec is not None and spec.name != "barrier"
+    transfer = collective in TRANSFERS.values()
+    carries_data = transfer or (spec is not None and spec.name != "barrier")
     return disagreement.Statement(
         rank=rank,
         call=call,
-        collective=spec.name if spec else f"collective {collective}",
+        collective=collective_name(collective),
         count=count,
         dtype=DTYPES[dtype] if carries_data and not refused else "",
         op=OP_NAMES[op] if spec is not None and spec.reduces else None,
-        root=root if spec is not None and spec.rooted else None,
+        root=root if transfer or (spec is not None and spec.rooted) else None,
         fingerprint=fingerprint,
         refusal=note if refused else None,
         where=where,

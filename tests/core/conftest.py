@@ -17,7 +17,10 @@ FLAGS = f"-std=c11 -O2 -g1 -ffp-contract=off -Wall -Wextra -Wshadow -Werror -I{C
 LIBRARIES = ("-lm", "-pthread")
 
 # All of the core that knows no Python, but for the kernels, which take half a minute to compile under a sanitizer.
-ENGINE_FILES = ("segment", "arena", "view", "wait", "board", "communicator", "call", "exchange", "plan", "exec")
+ENGINE_FILES = (
+    *("segment", "arena", "view", "wait", "board", "communicator", "call", "exchange", "plan", "exec"),
+    *("channel", "transfer"),
+)
 ENGINE = [f"ascend_rt/core/{name}.c" for name in ENGINE_FILES]
 
 Sanitizer = Literal["address", "thread", "none"]

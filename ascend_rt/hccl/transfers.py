@@ -1,0 +1,164 @@
+"""What two ranks send and receive by themselves: the items, the checks of their arguments, the methods."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from ..acl.memory import Array, DeviceMemory
+from ..acl.stream import Stream
+from ..core import _core
+from ..diag.call_site import call_site
+from ..diag.vocabulary import COLLECTIVES
+from ..plan.choice import DTYPES
+from .arguments import RefusedError, check_stream
+from .errors import HcclError, HcclResult
+from .types import number_of_dtype
+
+STAGING_NBYTES = 128 << 10
+"""Device memory, per rank that something is sent to, through which goes what is not in device memory: in two pieces."""
+
+
+class HcclSendRecvType(IntEnum):
+    """Which way an item goes, with the numbers of hccl_types.h."""
+
+    HCCL_SEND = 0
+    HCCL_RECV = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Send:
+    """x goes to rank `dest`: any shape, of a dtype that HCCL knows."""
+
+    x: Array
+    dest: int
+
+
+@dataclass(frozen=True, eq=False)
+class Recv:
+    """out gets what rank `source` sends: as many elements of the same dtype, any shape."""
+
+    out: Array
+    source: int
+
+
+TRANSFERS = {name: number for number, name in COLLECTIVES.items() if name in ("send", "recv", "batch_send_recv")}
+"""HcclCMDType by the names of the methods."""
+
+Item = tuple[int, int, int, int, Array | None]
+"""As the core takes it: HcclSendRecvType, rank of the other side, HcclDataType, count, array (None if refused)."""
+
+
+class Transfers(_core.Communicator):
+    """What a communicator does with the arrays of two ranks. How the calls behave is told at Communicator."""
+
+    rank: int
+    size: int
+    _memory: DeviceMemory
+    _piece_nbytes: int
+
+    def send(self, x: Array, dest: int, stream: Stream | None = None) -> None:
+        """Send x to rank `dest`, which receives it with recv.
+
+        Blocks, or its stream does, until the receiver has it. Messages between two ranks are matched in the order in
+        which they are issued; count and dtype of both sides must agree, shapes need not. Between messages of other
+        pairs of ranks, and between messages and collectives, there is no order. To itself a rank can send from another
+        stream, or in a batch.
+        """
+        self._exchange("send", [Send(x, dest)], stream)
+
+    def recv(self, out: Array, source: int, stream: Stream | None = None) -> Array:
+        """Receive into out what rank `source` sends with send; returns out. See send."""
+        self._exchange("recv", [Recv(out, source)], stream)
+        return out
+
+    def batch_send_recv(self, items: Sequence[Send | Recv], stream: Stream | None = None) -> None:
+        """Send and receive all at once: `[Send(x, dest), Recv(out, source)]`.
+
+        No item waits for another of the list, so ranks may list theirs in any order, and send to themselves. Several
+        items to or from one rank are matched in the order of the list. An item whose two sides disagree fails alone:
+        the others are done, then the first failure is raised. After a wrong argument nothing of the list is done.
+        """
+        self._exchange("batch_send_recv", items, stream)
+
+    def _exchange(self, kind: str, items: Sequence[Send | Recv], stream: Any) -> None:
+        number = TRANSFERS[kind]
+        try:
+            check_stream(stream)
+            checked = check_items(items, self.size)
+            while (peer := self._transfer(number, checked, None, stream)) is not None:
+                nbytes = min(self._piece_nbytes, STAGING_NBYTES)
+                block = self._memory.allocate(nbytes)
+                self._set_channel_staging(peer, block, block.offset, nbytes)
+            return
+        except RefusedError as error:
+            why, code = str(error), error.code
+        except MemoryError as error:
+            why, code = str(error), HcclResult.HCCL_E_MEMORY
+        # Behind the handlers, as in _run.
+        self._refuse_items(number, items, why, stream)
+        if not refused_items(items, self.size):  # there is nobody to tell it to
+            raise HcclError(code, f"rank {self.rank}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
+
+    def _refuse_items(self, number: int, items: Sequence[Send | Recv], why: str, stream: Any) -> None:
+        usable = isinstance(stream, Stream) and not stream.closed
+        self._transfer(number, refused_items(items, self.size), why, stream if usable else None)
+
+
+def check_items(items: Sequence[Send | Recv], size: int) -> tuple[Item, ...]:
+    """The items as the core takes them, or RefusedError."""
+    return tuple(_check_item(_name(items, index), item, size) for index, item in enumerate(items))
+
+
+def refused_items(items: Sequence[Send | Recv], size: int) -> tuple[Item, ...]:
+    """Those of the items whose other side is known and can be told that this rank refuses them."""
+    known = (item for item in items if isinstance(item, Send | Recv) and _is_rank(_peer(item), size))
+    return tuple((_way(item), int(_peer(item)), _dtype_or_any(item), 0, None) for item in known)
+
+
+def _check_item(name: str, item: Any, size: int) -> Item:
+    if not isinstance(item, Send | Recv):
+        raise RefusedError(f"{name}is a {type(item).__name__}; expected hccl.Send(x, dest) or hccl.Recv(out, source)")
+    sends = isinstance(item, Send)
+    x, peer = _array(item), _peer(item)
+    if not _is_rank(peer, size):
+        raise RefusedError(f"{name}{'dest' if sends else 'source'}={peer!r}; expected a rank, 0 to {size - 1}")
+    if not isinstance(x, np.ndarray):
+        given = f"{name}{'x' if sends else 'out'} is a {type(x).__name__}"
+        raise RefusedError(f"{given}; expected a NumPy array, such as rt.array makes")
+    dtype = number_of_dtype(x.dtype)
+    if dtype is None:
+        text = f"{name}dtype {x.dtype}; expected one of {', '.join(DTYPES)}"
+        raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
+    if not sends and not x.flags.writeable:
+        raise RefusedError(f"{name}the message cannot be stored: out is read-only")
+    return _way(item), int(peer), dtype, x.size, x
+
+
+def _name(items: Sequence[Any], index: int) -> str:
+    return f"item {index}: " if len(items) > 1 else ""
+
+
+def _way(item: Send | Recv) -> HcclSendRecvType:
+    return HcclSendRecvType.HCCL_SEND if isinstance(item, Send) else HcclSendRecvType.HCCL_RECV
+
+
+def _peer(item: Send | Recv) -> Any:
+    return item.dest if isinstance(item, Send) else item.source
+
+
+def _array(item: Send | Recv) -> Any:
+    return item.x if isinstance(item, Send) else item.out
+
+
+def _dtype_or_any(item: Send | Recv) -> int:
+    return number_of_dtype(getattr(_array(item), "dtype", np.dtype(np.int8))) or 0
+
+
+def _is_rank(peer: Any, size: int) -> bool:
+    try:
+        return 0 <= peer.__index__() < size
+    except (AttributeError, TypeError):
+        return False
