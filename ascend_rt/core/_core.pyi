@@ -208,7 +208,7 @@ class Communicator:
         stream: Stream | None,
         /,
     ) -> int | None:
-        """Run or queue sends and receives: (1 for a receive, peer, dtype, count, array); refuse them if there is a `why`.
+        """Run or queue sends and receives: (1: receive, peer, dtype, count, array); refuse them if there is a `why`.
 
         None, or the rank for which staging is missing; then nothing was done.
         """

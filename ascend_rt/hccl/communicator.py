@@ -6,7 +6,6 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 
 import sys
 import weakref
-from dataclasses import replace
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -45,6 +44,7 @@ _SAMPLES: list[Array] = [
     np.zeros((2, 3, 4), np.float16)[:, ::2, 1:],
 ]
 NOTICE_AFTER_S = 1.0
+ROOT = 5  # in a statement, as the core tells it
 
 CODES = {
     AbortKind.TIMEOUT: (HcclResult.HCCL_E_TIMEOUT, "EI0002"),
@@ -185,8 +185,8 @@ class Communicator(Collectives, Transfers):
 
     def _transfer_error(self, failure: Failure) -> HcclError:
         """The sender's statement comes first; each names the other's rank in the place of a root."""
-        sender, receiver = (_statement(0, *said) for said in failure.statements)
-        sides = replace(sender, rank=receiver.root), replace(receiver, rank=sender.root)
+        sent, received = failure.statements
+        sides = _statement(received[ROOT], *sent), _statement(sent[ROOT], *received)
         refused = [said.rank for said in sides if said.refusal is not None]
         text = disagreement.describe_transfer(*sides, self.rank, self.name)
         return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")

@@ -159,6 +159,6 @@ def _dtype_or_any(item: Send | Recv) -> int:
 
 def _is_rank(peer: Any, size: int) -> bool:
     try:
-        return 0 <= peer.__index__() < size
+        return bool(0 <= peer.__index__() < size)
     except (AttributeError, TypeError):
         return False
