@@ -1,9 +1,12 @@
 """Builds and runs C test programs of the core, with or without a sanitizer."""
 
 import functools
+import os
 import subprocess
+import tempfile
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -52,23 +55,38 @@ def address_randomisation_off() -> tuple[str, ...]:
     return prefix if allowed else ()
 
 
+def compile_or_link(arguments: list[str]) -> None:
+    done = subprocess.run(["cc", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"cc {' '.join(arguments)}\n{done.stderr}"
+
+
 class NativeBuild:
-    """Compiles C sources, named relative to the root of the checkout, into one folder; the same build is made once."""
+    """Compiles C sources, named relative to the root of the checkout, into one folder: each once for given flags."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.objects: dict[tuple[str, tuple[str, ...]], Path] = {}
         self.built: dict[tuple[tuple[str, ...], tuple[str, ...]], Path] = {}
 
     def build(self, sources: Iterable[str], flags: Iterable[str]) -> Path:
         key = (tuple(sources), tuple(flags))
         if key not in self.built:
             output = self.folder / f"build_{len(self.built)}"
-            paths = [str(ROOT / source) for source in key[0]]
-            command = ["cc", *FLAGS, *key[1], "-o", str(output), *paths, *LIBRARIES]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                objects = list(pool.map(lambda source: str(self.object(source, key[1])), key[0]))
+            compile_or_link([*key[1], "-o", str(output), *objects, *LIBRARIES])
             self.built[key] = output
         return self.built[key]
+
+    def object(self, source: str, flags: tuple[str, ...]) -> Path:
+        """The object file of a C source; what is compiled already, a shared library, is its own."""
+        if not source.endswith(".c"):
+            return Path(source)
+        if (source, flags) not in self.objects:
+            output = Path(tempfile.mkdtemp(dir=self.folder)) / f"{Path(source).stem}.o"
+            compile_or_link([*FLAGS, *flags, "-c", "-o", str(output), str(ROOT / source)])
+            self.objects[source, flags] = output
+        return self.objects[source, flags]
 
     def library(self, sources: Iterable[str]) -> Path:
         """A shared library, for ctypes."""

@@ -4,7 +4,7 @@ World size, dtype, op, count, algorithm, root, blocking or queued on one to thre
 Memory of x and of out (device or plain; contiguous, strided, reversed or transposed), in place or not, the streams a
 rank takes for its calls and the events between them: each rank for itself.
 
-    python -m pytest tests/hccl/test_oracle.py --oracle-cases 1000
+A plain run makes DEFAULT_CASES of them; `pytest -m thorough` makes 1,000, and --oracle-cases any number.
 """
 
 import random
@@ -232,8 +232,11 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
 
 @pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets"])
 @pytest.mark.parametrize("size", SIZES)
-def test_random_calls(ranks: RankPool, pytestconfig: pytest.Config, size: int, environ: dict[str, str]) -> None:
-    total = pytestconfig.getoption("--oracle-cases", None) or DEFAULT_CASES
+@pytest.mark.parametrize("total", [DEFAULT_CASES, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_random_calls(
+    ranks: RankPool, pytestconfig: pytest.Config, total: int, size: int, environ: dict[str, str]
+) -> None:
+    total = pytestconfig.getoption("--oracle-cases", None) or total
     cases, seed = -(-total // (len(SIZES) * len(TUNING))), random.randrange(2**32)
     print(f"seed {seed}")
     assert ranks.run(size, run_cases, seed, cases, timeout=60, environ=environ) == [[]] * size

@@ -24,7 +24,7 @@ def queue(calls):
 
 comm.barrier()
 """
-REPEATS = range(3)
+REPEATS = [0, *(pytest.param(repeat, marks=pytest.mark.thorough) for repeat in range(1, 10))]
 
 
 def exception_on_every_rank(outcome: Any) -> None:
