@@ -137,6 +137,10 @@ class Settings:
     rank_id = Setting("RANK_ID", Whole(0), None, "system", "", "Rank of this process.")
     rank_size = Setting("RANK_SIZE", Whole(1), None, "system", "", "Number of ranks of the job.")
     device_id = Setting("DEVICE_ID", Whole(0), None, "system", "", "Device that this rank opens when it names none.")
+    ascend_rt_devices = Setting(
+        "ASCEND_RT_DEVICES", Whole(1, 4094), None, "system", "devices",
+        "Devices of the host; one for each rank when not set. hccl-run --devices sets it.",
+    )
     rank = Setting("RANK", Whole(0), None, "system", "", "RANK_ID by the name that PyTorch scripts read.")
     local_rank = Setting("LOCAL_RANK", Whole(0), None, "system", "", "Rank of this process among those of its host.")
     world_size = Setting("WORLD_SIZE", Whole(1), None, "system", "", "RANK_SIZE by the name that PyTorch scripts read.")

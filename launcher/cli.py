@@ -25,6 +25,8 @@ READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLI
 # How many threads a BLAS takes: its own variable before the general one.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
+# A folder in which `import acl` finds what leads to ascend_rt.acl.
+PYACL = Path(__file__).parents[1] / "acl" / "pyacl"
 USAGE_ERROR, CANNOT_START, NOT_FOUND = 2, 1, 127
 
 
@@ -42,7 +44,7 @@ def main() -> int:
     _make_log_folder(given.log_dir)
     outer = settings.environment()
     forkable = program.kind != "command" and not any(READ_AT_START.match(name) for name, _ in given.env)
-    return _run(program, given, _environment(outer, dict(given.env), given.n), forkable and _warm_up(outer))
+    return _run(program, given, _environment(outer, given), forkable and _warm_up(outer))
 
 
 def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], forked: bool) -> int:
@@ -60,6 +62,7 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
         grace=given.grace,
         timeout=given.timeout,
         hbm=given.hbm,
+        devices=settings.read(environ).ascend_rt_devices,
         prefixed=not given.no_prefix,
         log_folder=given.log_dir,
     )
@@ -98,10 +101,14 @@ def _make_log_folder(folder: Path | None) -> None:
             _refuse(f"--log-dir {folder}: {error.strerror}")
 
 
-def _environment(outer: Mapping[str, str], extra: Mapping[str, str], size: int) -> dict[str, str]:
+def _environment(outer: Mapping[str, str], given: argparse.Namespace) -> dict[str, str]:
     """What all ranks find, without what differs from rank to rank; refuses a setting that does not parse."""
-    environ = {**settings.without_job(outer), **extra}
-    environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cpus() // size)))
+    environ = {**settings.without_job(outer), **dict(given.env)}
+    environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cpus() // given.n)))
+    if given.devices is not None:
+        environ["ASCEND_RT_DEVICES"] = str(given.devices)
+    if given.acl:
+        environ["PYTHONPATH"] = os.pathsep.join([str(PYACL), *environ.get("PYTHONPATH", "").split(os.pathsep)])
     try:
         settings.read(environ)
     except settings.SettingError as error:

@@ -43,7 +43,7 @@ class Job:
         """Make the job's memory and its rendezvous; raises JobMemoryError."""
         self._options = options
         self._started = time.monotonic()
-        self._segment = make_job_memory(options.ranks, options.hbm)
+        self._segment = make_job_memory(options.ranks, options.hbm, options.devices)
         self._rendezvous = Rendezvous(self._segment, self._joined, self._fence, self._left_undone)
         self._ranks: list[Rank] = []
         self._escalation = Escalation()

@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import termios
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..core._core import Segment, die_with_parent
@@ -54,6 +55,7 @@ class RankProcess:
     def run(self) -> int:
         """Run the program in this process; its exit code."""
         adopt(self.environ)
+        _follow_python_path(self.environ)
         rendezvous.inherit(self.segment)
         _own_stdio()
         _own_random_numbers()
@@ -108,6 +110,14 @@ def _own_stdio() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
+
+
+def _follow_python_path(environ: Mapping[str, str]) -> None:
+    """Modules are found where an interpreter that started with this PYTHONPATH finds them: behind the program's folder.
+    What the launcher itself started with is there already."""
+    entries = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry not in sys.path]
+    behind_program = 0 if sys.flags.safe_path else 1
+    sys.path[behind_program:behind_program] = entries
 
 
 def _own_random_numbers() -> None:

@@ -7,6 +7,8 @@ acl.util        addresses of arrays, and arrays over addresses
 acl.ACL_...     constants and error codes under their C names
 """
 
+from typing import NoReturn as _NoReturn
+
 from . import constants, errors, rt
 from . import host_pointers as util
 from .constants import *  # noqa: F403  it lists its names
@@ -14,7 +16,15 @@ from .errors import *  # noqa: F403
 from .event import Event
 from .return_codes import get_recent_err_msg
 from .stream import Stream
-from .system import data_type_size, finalize, finalize_reference, get_version, init
+from .system import (
+    data_type_size,
+    finalize,
+    finalize_reference,
+    get_cann_version,
+    get_soc_name,
+    get_version,
+    init,
+)
 
 __all__ = [
     "Event",
@@ -22,7 +32,9 @@ __all__ = [
     "data_type_size",
     "finalize",
     "finalize_reference",
+    "get_cann_version",
     "get_recent_err_msg",
+    "get_soc_name",
     "get_version",
     "init",
     "rt",
@@ -30,3 +42,15 @@ __all__ = [
 ]
 __all__ += constants.__all__
 __all__ += errors.__all__
+
+# The other sub-modules of pyACL, by what they need that is not here.
+_ABSENT = {
+    "blas": "operators", "fv": "a vector database", "himpi": "a video codec", "mdl": "models", "media": "a video codec",
+    "op": "operators", "prof": "a profiler of devices",
+}
+
+
+def __getattr__(name: str) -> _NoReturn:
+    if name in _ABSENT:
+        raise AttributeError(f"acl.{name} needs {_ABSENT[name]}, and ascend_rt has none; it has acl.rt and acl.util")
+    raise AttributeError(f"module 'acl' has no attribute {name!r}")

@@ -1,7 +1,8 @@
 """Integer addresses, looked up before anything touches them.
 
-Device memory is known to the byte: acl.rt.malloc's blocks, and those behind arrays of rt.empty. Host memory is known if
-it came from acl.rt.malloc_host; any other host address is looked up in the map of this process, which costs 0.1 ms.
+Device memory is known to the byte: acl.rt.malloc's blocks on the devices that this process has opened, those behind
+arrays of rt.empty, and what was imported from other ranks. Host memory is known if it came from acl.rt.malloc_host; any
+other host address is looked up in the map of this process, which costs 0.1 ms.
 """
 
 from pathlib import Path
@@ -9,12 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import device as local
 from .device import LocalDevice
 from .errors import ACL_ERROR_RT_PARAM_INVALID, AclError
+from .exported import imported_range
 from .handles import Live, LiveMemory
 
 UINT8 = np.dtype(np.uint8)
 HUGE = 1 << 63
+ALIGNMENT = 512  # of blocks of device memory
 
 # Blocks of acl.rt.malloc_host. They need no device and outlive reset_device.
 host_blocks = LiveMemory()
@@ -25,8 +29,13 @@ class Range(NamedTuple):
 
     address: int
     nbytes: int
-    on_device: bool
+    device: int | None
+    """whose memory it is; None: the host's"""
     live: Live | None
+
+    @property
+    def on_device(self) -> bool:
+        return self.device is not None
 
     def array(self, dtype: "np.dtype[Any]" = UINT8) -> "np.ndarray[Any, Any]":
         """The range as an array; it keeps memory of acl.rt.malloc and malloc_host alive."""
@@ -36,31 +45,50 @@ class Range(NamedTuple):
         return array_at(self.address, UINT8, self.nbytes).view(dtype)
 
 
-def device_range(device: LocalDevice, name: str, address: int, nbytes: int) -> Range:
-    """`nbytes` bytes inside one live block of this process's device; AclError (107000) otherwise."""
-    live = device.blocks.around(address)
+def own_range(device: LocalDevice, name: str, address: int, nbytes: int) -> Range:
+    """`nbytes` bytes inside one live block of this device of this process; AclError (107000) otherwise."""
+    # The unit's beginning: what lies behind the last byte of a block, up to the next unit, is in no block.
+    live = device.blocks.around(address - address % ALIGNMENT)
     if live is not None:
-        return _inside(name, address, nbytes, live, on_device=True)
+        return _inside(name, address, nbytes, live, device.index)
     if 0 < address < HUGE and nbytes < HUGE and device.memory.device.holds(address, nbytes):
-        return Range(address, nbytes, True, None)
-    known = "a null pointer" if address == 0 else "in no live block of this device; was it freed?"
+        return Range(address, nbytes, device.index, None)
+    known = "a null pointer" if address == 0 else f"in no live block of device {device.index}; was it freed?"
     raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {known} Expected device memory of acl.rt.malloc")
 
 
-def any_range(device: LocalDevice, name: str, address: int, nbytes: int, *, writes: bool) -> Range:
-    """`nbytes` bytes of this process's device or of host memory; AclError (107000) otherwise."""
-    segment = device.memory.segment
+def device_range(name: str, address: int, nbytes: int) -> Range:
+    """`nbytes` bytes of one live block of any device: this process's, or imported. AclError (107000) otherwise."""
+    segment = local.in_use().memory.segment
+    index = segment.device_at(address) if 0 < address < HUGE else -1
+    device = next((opened for opened in local.opened() if opened.index == index), None)
+    if device is not None:
+        try:
+            return own_range(device, name, address, nbytes)
+        except AclError:
+            if not imported_range(segment, address, nbytes):
+                raise
+    elif not imported_range(segment, address, nbytes):
+        what = f"memory of device {index}, which this process has neither opened nor imported" if index >= 0 else ""
+        what = what or ("a null pointer" if address == 0 else "no device memory")
+        raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {what}. Expected device memory of acl.rt.malloc")
+    return Range(address, nbytes, index, None)
+
+
+def any_range(name: str, address: int, nbytes: int, *, writes: bool) -> Range:
+    """`nbytes` bytes of device memory or of this process's host memory; AclError (107000) otherwise."""
+    segment = local.in_use().memory.segment
     if segment.base <= address < segment.base + segment.nbytes:
-        return device_range(device, name, address, nbytes)
+        return device_range(name, address, nbytes)
     if address <= 0:
         raise invalid(f"{name}={address:#x}; expected an address of device or host memory")
     live = host_blocks.around(address)
     if live is not None:
-        return _inside(name, address, nbytes, live, on_device=False)
+        return _inside(name, address, nbytes, live, None)
     if not is_mapped(address, nbytes, writes=writes):
         what = "write" if writes else "read"
         raise invalid(f"{name}={address:#x}: this process has no {nbytes} bytes there that it may {what}")
-    return Range(address, nbytes, False, None)
+    return Range(address, nbytes, None, None)
 
 
 def is_mapped(address: int, nbytes: int, *, writes: bool) -> bool:
@@ -93,11 +121,11 @@ class _Memory:
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (count,), "typestr": dtype.str}
 
 
-def _inside(name: str, address: int, nbytes: int, live: Live, *, on_device: bool) -> Range:
+def _inside(name: str, address: int, nbytes: int, live: Live, device: int | None) -> Range:
     room = live.address + live.nbytes - address
     if nbytes > room:
         raise invalid(
             f"{name}={address:#x}: {nbytes} bytes from there leave their block, which has {live.nbytes} bytes at "
             f"{live.address:#x} and {room} left"
         )
-    return Range(address, nbytes, on_device, live)
+    return Range(address, nbytes, device, live)

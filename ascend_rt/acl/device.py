@@ -1,20 +1,26 @@
-"""The device of this process: its place in the job, its memory, and what C-named calls have made on it.
+"""The devices of this process: its place in the job, memory of each, and the objects that C-named calls have made.
 
-`current()` joins the job when it is first called; acl and hccl share what it returns.
+Device ids are those of the host, 0 to n - 1; under hccl-run rank i is at home on device i, which `current()` opens when
+it joins the job. A process may open any other too, also one that another process has opened, as CANN allows: each rank
+has its own part of every device's memory, and the budget of a device counts all of them.
 """
 
 import atexit
+import itertools
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .. import settings as settings_module
+from ..core._core import Block
 from ..link.membership import Membership
 from ..link.placement import place
 from ..link.rendezvous import join
-from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_STREAM_CONTEXT, AclError
+from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_CONTEXT, AclError
 from .event import Event
+from .exported import forget as forget_exports
 from .handles import Handles, LiveMemory
 from .memory import DeviceMemory
 from .stream import Stream, abandon_streams, shut_down
@@ -23,30 +29,62 @@ from .stream import Stream, abandon_streams, shut_down
 class Context:
     """What streams belong to; it has a default stream, which is made when it is first used."""
 
-    def __init__(self, *, is_default: bool) -> None:
-        self.is_default = is_default
-        self._default_stream: Stream | None = None
+    def __init__(self, device: "LocalDevice", *, is_default: bool) -> None:
+        self.device, self.is_default = device, is_default
+        self._default_stream = 0
         self._lock = threading.Lock()
 
     @property
-    def default_stream(self) -> Stream:
+    def default_stream(self) -> int:
+        """Handle of the default stream."""
         with self._lock:
-            if self._default_stream is None:
-                self._default_stream = Stream(goes_on_after_failure=True)
+            if not self._default_stream:
+                stream = Stream(goes_on_after_failure=True)
+                self._default_stream = streams.add(OwnedStream(stream, self, self.device.next_id(), is_default=True))
             return self._default_stream
+
+    def streams(self) -> list[tuple[int, Stream]]:
+        """Every stream that was made in it, by handle; the default stream if it exists."""
+        return [(handle, owned.stream) for handle, owned in streams.items() if owned.context is self]
 
 
 @dataclass
 class OwnedStream:
-    """A stream that a C-named call made, and the context it belongs to."""
+    """A stream that a C-named call made."""
 
     stream: Stream
     context: Context
+    number: int
+    """its id on the device"""
+    is_default: bool = False
+
+
+@dataclass
+class OwnedEvent:
+    """An event that a C-named call made."""
+
+    event: Event
+    device: "LocalDevice"
+    measures_time: bool = True
+
+
+@dataclass
+class OwnedNotify:
+    """A flag in device memory that a C-named call made, or imported."""
+
+    device: "LocalDevice"
+    address: int
+    number: int
+    """its id on the device"""
+    block: Block | None
+    """None: another process's"""
+    key: str = ""
+    """by which it was imported"""
 
 
 @dataclass
 class LocalDevice:
-    """The device that this rank opens, and the tables of what is alive on it."""
+    """A device that this process has opened."""
 
     membership: Membership
     memory: DeviceMemory
@@ -54,55 +92,88 @@ class LocalDevice:
     uses: int = 0
     """set_device minus reset_device"""
     default_context: int = 0
-    contexts: Handles[Context] = field(default_factory=lambda: Handles("context"))
-    streams: Handles[OwnedStream] = field(default_factory=lambda: Handles("stream"))
-    events: Handles[Event] = field(default_factory=lambda: Handles("event"))
     blocks: LiveMemory = field(default_factory=LiveMemory)
+    peers: set[int] = field(default_factory=set)
+    """devices whose memory may be copied from and to here"""
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def stream(self, handle: int) -> Stream:
-        """The stream behind a handle; 0 is the default stream of the calling thread's context.
+    def next_id(self) -> int:
+        """A number for a stream or a notify of this device."""
+        return next(self._ids)
 
-        AclError: no such stream (107017), it belongs to another context (107003), or there is no context (107002).
-        """
-        context = current_context(self)
-        if handle == 0:
-            return context.default_stream
-        owned = self.streams.get(handle)
-        if owned.context is not context:
-            text = f"stream {handle:#x} belongs to another context than the calling thread's current one"
-            raise AclError(ACL_ERROR_RT_STREAM_CONTEXT, text)
-        return owned.stream
+    def contexts(self) -> list[tuple[int, Context]]:
+        return [(handle, context) for handle, context in contexts.items() if context.device is self]
+
+    def streams(self) -> list[tuple[int, Stream]]:
+        """Every stream of its contexts, by handle."""
+        return [(handle, owned.stream) for handle, owned in streams.items() if owned.context.device is self]
 
     def release(self) -> None:
         """Nothing is set any more: contexts, streams and events are dead; blocks too, once no queued task uses them."""
         self.uses, self.default_context = 0, 0
-        self.contexts, self.streams, self.events = Handles("context"), Handles("stream"), Handles("event")
-        self.blocks = LiveMemory()
+        for handle, _ in self.streams():
+            streams.remove(handle)
+        for handle, _ in self.contexts():
+            contexts.remove(handle)
+        for handle, owned in events.items():
+            if owned.device is self:
+                events.remove(handle)
+        for handle, notify in notifies.items():
+            if notify.device is self:
+                notifies.remove(handle)
+        self.blocks, self.peers = LiveMemory(), set()
 
-    def streams_of(self, context: Context) -> list[Stream]:
-        """Every stream that was made in `context`, the default stream included if it exists."""
-        default = [] if context._default_stream is None else [context._default_stream]
-        return default + [owned.stream for _, owned in self.streams.items() if owned.context is context]
 
+contexts: Handles[Context] = Handles("context")
+streams: Handles[OwnedStream] = Handles("stream")
+events: Handles[OwnedEvent] = Handles("event")
+notifies: Handles[OwnedNotify] = Handles("notify")
 
-_device: LocalDevice | None = None
+_membership: Membership | None = None
+_devices: dict[int, LocalDevice] = {}
 _lock = threading.Lock()
 _thread = threading.local()
 
 
 def current() -> LocalDevice:
-    """The device of this process. The first call joins the job: it blocks until every rank has joined, at most
-    HCCL_CONNECT_TIMEOUT seconds, and raises JoinError or SettingError if that fails."""
-    global _device
+    """The device that this process is at home on. The first call joins the job: it blocks until every rank has joined,
+    at most HCCL_CONNECT_TIMEOUT seconds, and raises JoinError or SettingError if that fails."""
+    return open_device(own_device_id(settings_module.read()))
+
+
+def open_device(index: int) -> LocalDevice:
+    """A device of the job, which is joined if it has not been: see `current`. AclError (107001): there is none such."""
+    global _membership
     with _lock:
-        if _device is None:
-            settings = settings_module.read()
-            membership = join(settings)
-            index = own_device_id(settings)
-            memory = DeviceMemory(membership.segment, index, membership.rank)
-            _device = LocalDevice(membership, memory, index)
+        device = _devices.get(index)
+        if device is not None:
+            return device
+        settings = settings_module.read()
+        check_device(index, settings)
+        if _membership is None:
+            _membership = join(settings)
             atexit.register(leave)
-        return _device
+        memory = DeviceMemory(_membership.segment, index, _membership.rank)
+        _devices[index] = LocalDevice(_membership, memory, index)
+        return _devices[index]
+
+
+def device_count(settings: settings_module.Settings) -> int:
+    """Devices of the job: ASCEND_RT_DEVICES, or one for each rank. Joins nothing; JoinError if the environment does not
+    make sense."""
+    if _membership is not None:
+        return _membership.segment.devices
+    placement = place(settings)
+    return settings.ascend_rt_devices or (1 if placement is None else placement.size)
+
+
+def check_device(index: int, settings: settings_module.Settings) -> int:
+    """`index`, if it is a device of the job; AclError (107001) otherwise. Joins nothing."""
+    count = device_count(settings)
+    if 0 <= index < count:
+        return index
+    text = f"rank {own_rank(settings)} was asked for device {index}; expected 0 to {count - 1}: the job has {count}"
+    raise AclError(ACL_ERROR_RT_INVALID_DEVICEID, text)
 
 
 def own_rank(settings: settings_module.Settings) -> int:
@@ -112,16 +183,28 @@ def own_rank(settings: settings_module.Settings) -> int:
 
 
 def own_device_id(settings: settings_module.Settings) -> int:
-    """The device that this rank opens: DEVICE_ID, or the rank."""
+    """The device that this rank is at home on: DEVICE_ID, or the rank."""
     return own_rank(settings) if settings.device_id is None else settings.device_id
 
 
-def in_use() -> LocalDevice:
-    """The device, if set_device has opened it; AclError (107002) otherwise."""
-    device = _device
+def opened() -> list[LocalDevice]:
+    """Devices that this process has opened."""
+    return list(_devices.values())
+
+
+def set_device_of(index: int) -> LocalDevice:
+    """A device that set_device has opened; AclError if it is no device (107001) or not set (107002)."""
+    device = _devices.get(check_device(index, settings_module.read()))
     if device is None or not device.uses:
-        raise AclError(ACL_ERROR_RT_CONTEXT_NULL, "no device is set; call acl.rt.set_device first")
+        raise AclError(ACL_ERROR_RT_CONTEXT_NULL, f"device {index} is not set; call acl.rt.set_device({index}) first")
     return device
+
+
+def in_use() -> LocalDevice:
+    """The device of the calling thread's context; AclError (107002) if it has none."""
+    if not any(device.uses for device in _devices.values()):
+        raise AclError(ACL_ERROR_RT_CONTEXT_NULL, "no device is set; call acl.rt.set_device first")
+    return current_context().device
 
 
 def set_current_context(handle: int) -> None:
@@ -134,41 +217,69 @@ def current_context_handle() -> int:
     return handle
 
 
-def current_context(device: LocalDevice) -> Context:
+def current_context() -> Context:
     """AclError (107002) if the calling thread has no context, or its context was destroyed."""
     handle = current_context_handle()
     try:
-        return device.contexts.get(handle)
+        return contexts.get(handle)
     except AclError:
         why = "its context was destroyed" if handle else "this thread has none; each thread sets its own"
         text = f"no current context: {why}. Call acl.rt.set_device or acl.rt.set_context in this thread"
         raise AclError(ACL_ERROR_RT_CONTEXT_NULL, text) from None
 
 
+def find_stream(handle: int) -> Stream:
+    """The stream behind a handle; 0 is the default stream of the calling thread's context.
+
+    AclError: no such stream (107017), it belongs to another context (107003), or there is no context (107002).
+    """
+    return find_owned_stream(handle).stream
+
+
+def find_owned_stream(handle: int) -> OwnedStream:
+    """`find_stream`, with whose it is."""
+    context = current_context()
+    owned = streams.get(handle or context.default_stream)
+    if owned.context is not context:
+        text = f"stream {handle:#x} belongs to another context than the calling thread's current one"
+        raise AclError(ACL_ERROR_RT_STREAM_CONTEXT, text)
+    return owned
+
+
 def stop_streams() -> None:
     """Drop what is still queued on the streams of this process and tell it: the job's exit code is then not 0."""
     dropped = shut_down()
-    if dropped and _device is not None:
+    if dropped and _membership is not None:
         calls = "1 queued call" if dropped == 1 else f"{dropped} queued calls"
-        print(f"rank {_device.membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
-        _device.membership.left_undone(dropped)
+        print(f"rank {_membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
+        _membership.left_undone(dropped)
 
 
 def leave() -> None:
     """Leave the job: waits for nobody, and calling it again does nothing. Handles of this process are dead."""
-    global _device
-    if _device is not None:
+    global _membership
+    if _membership is not None:
         stop_streams()
-        _device.membership.close()
-        _device = None
+        forget_exports(withdraw=True)
+        _membership.close()
+        _membership = None
+        _forget_objects()
 
 
 def _forget() -> None:
     """In a fork of a rank: it is no rank, its streams have no threads and its memory is the rank's."""
-    global _device
-    if _device is not None:
+    global _membership
+    if _membership is not None:
         abandon_streams()
-        _device = None
+        forget_exports(withdraw=False)
+        _membership = None
+        _forget_objects()
+
+
+def _forget_objects() -> None:
+    _devices.clear()
+    for handles in (contexts, streams, events, notifies):
+        handles.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

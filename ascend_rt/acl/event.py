@@ -10,6 +10,23 @@ class Event:
 
     def __init__(self) -> None:
         self._mark: _core.Mark | None = None
+        self._earlier: list[_core.Mark] = []
+        """recordings before the latest that streams were waiting for still"""
+
+    def move_to(self, mark: _core.Mark | None) -> None:
+        """The event means this recording from here on, or none."""
+        self._earlier = [earlier for earlier in (*self._earlier, self._mark) if earlier is not None and earlier.waits]
+        self._mark = mark
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a stream waits for it, or has a wait for it queued."""
+        return any(mark.waits for mark in (*self._earlier, self._mark) if mark is not None)
+
+    @property
+    def stamp_ns(self) -> int:
+        """When it completed, by the monotonic clock; 0 before."""
+        return 0 if self._mark is None else self._mark.stamp_ns
 
     @property
     def recorded(self) -> bool:

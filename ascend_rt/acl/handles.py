@@ -45,6 +45,13 @@ class Handles(Generic[Held]):
         except KeyError:
             raise self._unknown(handle) from None
 
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def clear(self) -> None:
+        """All handles are dead."""
+        self._held.clear()
+
     def items(self) -> list[tuple[int, Held]]:
         return list(self._held.items())
 

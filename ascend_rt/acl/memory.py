@@ -23,7 +23,7 @@ class DeviceMemory:
     """
 
     def __init__(self, segment: _core.Segment, device: int, rank: int) -> None:
-        self.segment, self.rank = segment, rank
+        self.segment, self.index, self.rank = segment, device, rank
         self.device = _core.Device(segment, device, rank)
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:
@@ -62,10 +62,11 @@ class DeviceMemory:
     def _explain(self, nbytes: int, why: str) -> str:
         segment = self.segment
         lines = [
-            f"rank {self.rank} asked for {_mib(nbytes)} of device memory: {why}; the largest free block has "
+            f"rank {self.rank} asked for {_mib(nbytes)} of device {self.index}: {why}; the largest free block has "
             f"{_mib(self.device.largest_free)}",
             f"  budget of the job    {_mib(segment.hbm_limit)}, in use {_mib(segment.hbm_in_use)}",
-            f"  budget of a device   {_mib(segment.hbm_device_limit)}, in use here {_mib(self.device.in_use)}",
+            f"  budget of a device   {_mib(segment.hbm_device_limit)}, in use on this one "
+            f"{_mib(segment.device_in_use(self.index))}",
         ]
         held = [(segment.rank_line(rank).hbm_in_use, rank) for rank in range(segment.ranks)]
         lines += [f"  rank {rank} holds {_mib(amount)}" for amount, rank in sorted(held, reverse=True)[:8] if amount]

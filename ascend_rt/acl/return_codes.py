@@ -47,6 +47,17 @@ def get_recent_err_msg() -> str:
     return text
 
 
+def last_error() -> int:
+    """The code of the last failure in this thread, 0 if there is none."""
+    code: int = getattr(_recent, "code", 0)
+    return code
+
+
+def forget_last_error() -> None:
+    """last_error of this thread is 0 again."""
+    _recent.code = 0
+
+
 def code_of(error: Exception) -> int:
     """The aclError of what a call or a stream raised; never 0."""
     if isinstance(error, AclError):
@@ -60,6 +71,14 @@ def integer(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is a {type(value).__name__}; expected an integer") from None
+
+
+def ranged(name: str, value: Any, low: int, high: int) -> int:
+    """`value` as an int from low to high; TypeError if it is none, AclError (107000) if it is another."""
+    number = integer(name, value)
+    if not low <= number <= high:
+        raise AclError(ACL_ERROR_RT_PARAM_INVALID, f"{name}={number}; expected {low} to {high}")
+    return number
 
 
 def returns_code(function: Callable[P, None]) -> Callable[P, int]:
@@ -95,4 +114,6 @@ def returns_value_and_code(function: Callable[P, Value]) -> Callable[P, tuple[Va
 
 def _tell(error: Exception) -> int:
     set_recent_err_msg("\n".join([str(error) or type(error).__name__, *getattr(error, "__notes__", [])]))
-    return code_of(error)
+    code = code_of(error)
+    _recent.code = code
+    return code

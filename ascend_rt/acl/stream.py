@@ -20,7 +20,13 @@ from .. import settings as settings_module
 from ..core import _core
 from ..diag.call_site import instruction, line_of
 from ..link.limits import usable_cpus
-from .errors import ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, AclError
+from .errors import (
+    ACL_ERROR_RT_FFTS_PLUS_TIMEOUT,
+    ACL_ERROR_RT_STREAM_ABORT,
+    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+    ACL_ERROR_RT_WAIT_TIMEOUT,
+    AclError,
+)
 from .event import Event
 
 SPINS = 100
@@ -33,7 +39,7 @@ class Failure(NamedTuple):
     communicator: int
     """id() of the communicator object, 0 if it was no call"""
     how: int
-    """CALL_DIFFERS, CALL_ABORTED, EVENT_LATE or FUNCTION_FAILED"""
+    """CALL_DIFFERS, CALL_ABORTED, EVENT_LATE, WORD_LATE, STREAM_ABORTED or FUNCTION_FAILED"""
     number: int
     collective: int
     abort: int
@@ -50,6 +56,13 @@ class Stream(_core.Stream):
     attend: ClassVar[Callable[[], None]] = staticmethod(lambda: None)
     """Called while a stream is waited for."""
     _live: ClassVar["weakref.WeakSet[Stream]"] = weakref.WeakSet()
+    event_seconds: ClassVar[int | None] = None
+    """longest wait for an event or a value, 0 for ever; None: HCCL_EXEC_TIMEOUT"""
+    cancelled = False
+    """what is queued is dropped for good"""
+    aborts = 0
+    """how often what was queued has been dropped"""
+    abort_code = ACL_ERROR_RT_STREAM_ABORT
 
     def __new__(cls, *, goes_on_after_failure: bool = False) -> "Stream":
         settings = settings_module.read()
@@ -59,7 +72,7 @@ class Stream(_core.Stream):
             spins,
             settings.ascend_rt_yields,
             settings.ascend_rt_sleep_ms * 1_000_000,
-            settings.hccl_exec_timeout * 1_000_000_000,
+            cls.longest_wait_ns(settings),
             goes_on_after_failure,
         )
         cls._live.add(self)
@@ -76,10 +89,23 @@ class Stream(_core.Stream):
         else:
             self._tell_what_nobody_can_synchronize()
 
+    @classmethod
+    def longest_wait_ns(cls, settings: settings_module.Settings) -> int:
+        """How long a stream waits for an event or a value; 0: for ever."""
+        seconds = settings.hccl_exec_timeout if cls.event_seconds is None else cls.event_seconds
+        return seconds * 1_000_000_000
+
+    @classmethod
+    def limit_waits(cls, seconds: int) -> None:
+        """Set how long all streams of this process wait for an event or a value; 0: for ever."""
+        cls.event_seconds = seconds
+        for stream in cls._live:
+            stream.set_event_timeout(seconds * 1_000_000_000)
+
     def record(self, event: Event | None = None) -> Event:
         """An event (a new one by default) that completes when all that is queued so far is done."""
         event = Event() if event is None else event
-        event._mark = self.mark()
+        event.move_to(self.mark())
         return event
 
     def wait(self, event: Event) -> None:
@@ -108,6 +134,18 @@ class Stream(_core.Stream):
         """Whether all that was queued is done."""
         return self.is_idle()
 
+    def drop_queued(self, code: int = ACL_ERROR_RT_STREAM_ABORT) -> None:
+        """Drop what is queued, and make what runs give up if it waits. Returns at once; synchronize then raises
+        AclError (`code`) once. What is queued from here on runs."""
+        self.abort_code = code
+        self.aborts += 1
+        self.abort()
+
+    def cancel(self) -> None:
+        """Drop what is queued for good: the process ends."""
+        self.cancelled = True
+        super().cancel()
+
     def end(self) -> None:
         """Wait for all that is queued and end the worker thread; nothing can be queued any more. Raises nothing:
         synchronize first."""
@@ -130,9 +168,14 @@ class Stream(_core.Stream):
         if failure.how == _core.EVENT_LATE:
             return AclError(
                 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-                f"a wait for an event, queued at {failure.where}, took longer than HCCL_EXEC_TIMEOUT: is the event "
+                f"a wait for an event, queued at {failure.where}, took longer than {_limit_of_waits()}: is the event "
                 "recorded behind something that waits for this stream?",
             )
+        if failure.how == _core.WORD_LATE:
+            what, code = WORDS[failure.number]
+            return AclError(code, f"a wait for {what}, queued at {failure.where}, took too long: nobody has set it")
+        if failure.how == _core.STREAM_ABORTED:
+            return AclError(self.abort_code, f"what was queued was dropped at {failure.where}")
         return Stream.explain(failure)
 
     # ---- what the native base asks for ----
@@ -145,6 +188,15 @@ class Stream(_core.Stream):
 
     def _where(self, code: CodeType, instruction: int) -> str:
         return line_of(code, instruction)
+
+
+# What a stream waited for that did not come, by the number of the failure, and its code: 507048 is what a notify wait
+# that took too long gives on devices.
+WORDS = {0: ("a notify", ACL_ERROR_RT_FFTS_PLUS_TIMEOUT), 1: ("a value", ACL_ERROR_RT_WAIT_TIMEOUT)}
+
+
+def _limit_of_waits() -> str:
+    return "HCCL_EXEC_TIMEOUT" if Stream.event_seconds is None else f"{Stream.event_seconds} s (set_op_wait_timeout)"
 
 
 def spins_for(setting: int | None, ranks: int) -> int:

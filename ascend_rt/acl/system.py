@@ -1,5 +1,6 @@
 """acl: the calls about the runtime itself."""
 
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from .errors import (
     ACL_ERROR_UNINITIALIZE,
     AclError,
 )
-from .return_codes import integer, returns_code, returns_value_and_code
+from .return_codes import integer, ranged, returns_code, returns_value_and_code
 
 VERSION = (1, 0, 0)
+SOC_NAME = "Ascend910B1"
+CANN_PACKAGES = range(8)  # aclCANNPackageName: CANN, runtime, compiler, HCCL, toolkit, OPP, OPP kernels, driver
 
 _inits = 0
 _ever = False
@@ -52,6 +55,22 @@ def finalize_reference() -> int:
 def get_version() -> tuple[int, int, int, int]:
     """(major, minor, patch, ret) of the interface that is spoken here."""
     return (*VERSION, 0)
+
+
+def get_soc_name() -> str:
+    """The chip whose rules are followed where chips differ: of the generation Atlas A2."""
+    return SOC_NAME
+
+
+@returns_value_and_code
+def get_cann_version(package: int, /) -> dict[str, str]:
+    """({"version", "major_version", "minor_version", "release_version", "patch_version"}, ret): ascend_rt's own version
+    stands for that of every CANN package, 0 to 7. 107000: no such package."""
+    ranged("package", package, CANN_PACKAGES[0], CANN_PACKAGES[-1])
+    version = importlib.metadata.version("ascend_rt")
+    names = ("major_version", "minor_version", "release_version", "patch_version")
+    parts = [*version.split("."), "0", "0", "0", "0"]
+    return {"version": version, **dict(zip(names, parts, strict=False))}
 
 
 def data_type_size(dtype: int, /) -> int:

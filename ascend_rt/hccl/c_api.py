@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import settings as settings_module
 from ..acl import device as local
-from ..acl.addresses import array_at, device_range
+from ..acl.addresses import array_at, own_range
 from ..acl.constants import aclDataType
 from ..acl.errors import ACL_ERROR_RT_CONTEXT_NULL, AclError
 from ..acl.handles import Handles
@@ -324,9 +324,9 @@ class _Elements:
             raise RefusedError(f"{name} is a null pointer", HcclResult.HCCL_E_PTR)
         if address % self._dtype.itemsize:
             raise RefusedError(f"{name}={address:#x}; expected a multiple of the {self._dtype.itemsize} bytes of dtype")
-        device, nbytes = local.in_use(), blocks * self._count * self._dtype.itemsize
+        device, nbytes = local.current(), blocks * self._count * self._dtype.itemsize
         try:
-            found = device_range(device, name, address, nbytes)
+            found = own_range(device, name, address, nbytes)
         except AclError as error:
             raise RefusedError(str(error)) from None
         if found.live is None:
@@ -393,7 +393,7 @@ def _find_communicator(comm: int) -> Communicator:
 
 
 def _find_stream(stream: int) -> Stream:
-    return local.in_use().stream(integer("stream", stream))
+    return local.find_stream(integer("stream", stream))
 
 
 def _root_info() -> bytes:

@@ -65,7 +65,7 @@ def join(settings: Settings) -> Membership:
     if placement is None and job is not None:
         raise JoinError("ASCEND_RT_JOB is set, but no rank and size; hccl-run sets all three", code="EI0001")
     if placement is None or (placement.size == 1 and job is None):
-        return world_of_one()
+        return world_of_one(settings.ascend_rt_devices)
     if placement.missing and job is None:
         raise JoinError(
             f"rank {placement.rank}: {placement.missing}, so the ranks cannot meet. Give all ranks of this job the "
@@ -87,9 +87,9 @@ def join(settings: Settings) -> Membership:
     return Membership(placement.rank, segment, connection)
 
 
-def world_of_one() -> Membership:
-    """A job of this process alone, which is also its server."""
-    segment = make_job_memory(1)
+def world_of_one(devices: int | None) -> Membership:
+    """A job of this process alone, which is also its server; on one device if none are given."""
+    segment = make_job_memory(1, devices=devices)
     segment.set_state(0, RankState.RUNNING, pid=os.getpid())
     return Membership(0, segment, None)
 

@@ -27,23 +27,27 @@ class JobMemoryError(MemoryError):
     """The job's memory cannot be made: says the size that was tried, the limits in force and what to do."""
 
 
-def make_job_memory(ranks: int, hbm: int | None = None) -> Segment:
-    """The segment of a job of `ranks` ranks on as many devices.
+def make_job_memory(ranks: int, hbm: int | None = None, devices: int | None = None) -> Segment:
+    """The segment of a job of `ranks` ranks on `devices` devices, None: as many.
 
     hbm: bytes that may be allocated on each device; None: any device may take the whole budget, which is 0.8 of the
     smaller of the machine's memory and the memory limit of the job's cgroup.
 
-    Raises JobMemoryError if not even windows of 64 MiB, or of `hbm`, can be mapped.
+    Raises JobMemoryError if there are more ranks than devices, or if not even windows of 64 MiB, or of `hbm`, can be
+    mapped.
     """
+    devices = ranks if devices is None else devices
+    if devices < ranks:
+        raise JobMemoryError(f"{ranks} ranks on {devices} devices; expected a device for each rank (ASCEND_RT_DEVICES)")
     budget = int(BUDGET * usable_memory())
-    limit, device_limit = (budget, budget) if hbm is None else (ranks * hbm, hbm)
+    limit, device_limit = (budget, budget) if hbm is None else (devices * hbm, hbm)
     for window in window_sizes(hbm):
         try:
-            return Segment.create(ranks, ranks, window, min(limit, ranks * window), min(device_limit, window))
+            return Segment.create(ranks, devices, window, min(limit, devices * window), min(device_limit, window))
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-    raise JobMemoryError(_explain(ranks, hbm))
+    raise JobMemoryError(_explain(ranks, devices, hbm))
 
 
 def window_sizes(hbm: int | None) -> list[int]:
@@ -63,7 +67,7 @@ def size_text(nbytes: int) -> str:
     return f"{nbytes} bytes"
 
 
-def _explain(ranks: int, hbm: int | None) -> str:
+def _explain(ranks: int, devices: int, hbm: int | None) -> str:
     smallest = window_sizes(hbm)[-1]
     limits = [
         f"{name} is {size_text(soft)}"
@@ -73,9 +77,10 @@ def _explain(ranks: int, hbm: int | None) -> str:
     if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2":
         limits.append("vm.overcommit_memory is 2 (strict)")
     wanted = "the smallest possible" if hbm is None else f"--hbm {size_text(hbm)}"
+    in_all = devices * smallest * (2 if ranks > 1 else 1)  # a window for guests beside each: core/layout.h
     return (
-        f"cannot map the memory of the job: {ranks} {'rank needs' if ranks == 1 else 'ranks need'} a window of "
-        f"{size_text(smallest)} each ({wanted}), {size_text(ranks * smallest)} of address space in all; "
+        f"cannot map the memory of the job: {devices} {'device needs' if devices == 1 else 'devices need'} a window of "
+        f"{size_text(smallest)} each ({wanted}), {size_text(in_all)} of address space in all; "
         f"{', '.join(limits) or 'no limit of this process is set'}. "
         "Raise the limit, start fewer ranks, or give a smaller --hbm."
     )

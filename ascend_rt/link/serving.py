@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 
+from ..settings import read
 from .process import CAUSE_UNKNOWN, WatchedProcess, cause_of_end, process_state
 from .rendezvous import PACKET_NBYTES
 from .segment import JobMemoryError, make_job_memory
@@ -34,7 +35,7 @@ class Service:
 
     def __init__(self, meeting: socket.socket, size: int) -> None:
         self._rendezvous = Rendezvous(
-            make_job_memory(size),
+            make_job_memory(size, devices=read().ascend_rt_devices),
             self._joined,
             self._fence,
             self._left_undone,

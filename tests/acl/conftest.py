@@ -1,26 +1,32 @@
-"""A world of one in this process, whose device acl's functions use."""
+"""A world of one in this process, whose devices acl's functions use."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from ascend_rt import acl
-from ascend_rt.acl.device import leave
+from ascend_rt.acl.device import find_stream, leave
+
+DEVICES = 3
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[None]:
-    yield
     leave()
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv("ASCEND_RT_DEVICES", str(DEVICES))
+        yield
+        leave()
 
 
 @pytest.fixture
 def device(world: None) -> Iterator[int]:
-    """Device 0, set for this thread; released afterwards with all that the test has made on it."""
+    """Device 0, set for this thread; all devices are released afterwards with all that the test has made on them."""
     assert acl.rt.set_device(0) == 0
     yield 0
-    while acl.rt.get_device()[1] == 0 and acl.rt.reset_device(0) == 0:
-        pass
+    for index in range(DEVICES):
+        acl.rt.reset_device_force(index)
 
 
 @pytest.fixture
@@ -28,3 +34,19 @@ def stream(device: int) -> int:
     handle, ret = acl.rt.create_stream()
     assert ret == 0 and handle
     return handle
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[[int], Callable[[], None]]]:
+    """hold(stream): queues a task that lasts until what it returns is called, or the test is over."""
+    gates = []
+
+    def hold_stream(stream: int) -> Callable[[], None]:
+        gate = threading.Event()
+        gates.append(gate)
+        find_stream(stream).launch(gate.wait)
+        return gate.set
+
+    yield hold_stream
+    for gate in gates:
+        gate.set()

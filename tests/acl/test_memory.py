@@ -66,8 +66,8 @@ def test_over_the_device_budget(memory: DeviceMemory) -> None:
         memory.empty(20 * MIB, np.int8)
     assert isinstance(error.value, MemoryError) and isinstance(error.value, AclError) and error.value.code == 207001
     text = str(error.value)
-    assert "rank 0 asked for 20.0 MiB of device memory: over the budget" in text
-    assert "budget of a device   32.0 MiB, in use here 20.0 MiB" in text
+    assert "rank 0 asked for 20.0 MiB of device 1: over the budget" in text
+    assert "budget of a device   32.0 MiB, in use on this one 20.0 MiB" in text
     assert "rank 0 holds 20.0 MiB" in text and "hccl-run --hbm" in text
     del kept
     assert memory.empty(20 * MIB, np.int8).nbytes == 20 * MIB

@@ -141,7 +141,6 @@ def test_each_block_is_freed_once_and_from_its_beginning(device: int) -> None:
     ({"src": 64}, INVALID),                           # no such host memory
     ({"kind": 8}, INVALID),
     ({"kind": -1}, INVALID),
-    ({"kind": acl.ACL_MEMCPY_INTER_DEVICE_TO_DEVICE}, acl.ACL_ERROR_FEATURE_UNSUPPORTED),
 ])
 def test_wrong_copies(device: int, stream: int, change: dict[str, int], code: int) -> None:
     right = {"dst": malloc(), "dest_max": N, "src": malloc(), "count": N, "kind": DEVICE_TO_DEVICE}

@@ -148,3 +148,10 @@ def _cpus() -> int:
     from ascend_rt.link.limits import usable_cpus
 
     return usable_cpus()
+
+
+def test_with_acl_a_module_beside_the_program_comes_first(
+    hccl_run: Callable[..., Any], script: Callable[..., Path]
+) -> None:
+    script("name = 'my own'", "acl.py")
+    assert hccl_run("--no-prefix", "--acl", script("import acl; print(acl.name)"), n=1).out == "my own\n"

@@ -40,6 +40,13 @@ def test_budget_with_hbm_is_per_device() -> None:
     assert (made.hbm_limit, made.hbm_device_limit) == (10 * MIB, 5 * MIB)
 
 
+def test_more_devices_than_ranks_and_not_fewer() -> None:
+    made = make_job_memory(1, 5 * MIB, 3)
+    assert (made.ranks, made.devices, made.hbm_limit) == (1, 3, 15 * MIB)
+    with pytest.raises(JobMemoryError, match=r"3 ranks on 2 devices; expected .* \(ASCEND_RT_DEVICES\)"):
+        make_job_memory(3, devices=2)
+
+
 class Refusing:
     """Stands for the core where only windows below `fits` can be mapped."""
 
@@ -64,7 +71,7 @@ def test_windows_shrink_until_they_fit(monkeypatch: pytest.MonkeyPatch, number: 
 
 def test_too_little_address_space_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "Segment", Refusing(MIB))
-    with pytest.raises(JobMemoryError, match=r"4 ranks need a window of 64 MiB each .* 256 MiB .* Raise the limit"):
+    with pytest.raises(JobMemoryError, match=r"4 devices need a window of 64 MiB each .* 512 MiB .* Raise the limit"):
         make_job_memory(4)
     with pytest.raises(JobMemoryError, match=r"a window of 128 GiB each \(--hbm 128 GiB\)"):
         make_job_memory(4, 128 * GIB)
@@ -87,7 +94,7 @@ def test_real_limits(kind: str, gib: int) -> None:
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, cwd="/")
     assert done.stderr == ""
-    assert int(done.stdout) == (4 * GIB if kind == "RLIMIT_AS" else 2 * GIB)
+    assert int(done.stdout) == (2 * GIB if kind == "RLIMIT_AS" else GIB)
 
 
 def test_size_text() -> None:

@@ -1,0 +1,121 @@
+"""The functions of pyACL's runtime and of HCCL's C API, and what has become of each here: makes docs/functions.md.
+
+    python -P tests/acl/functions_table.py > docs/functions.md
+
+A function is implemented, or it is unsupported by design: then it is there, answers with a code, and its docstring says
+why after "Unsupported: ".
+"""
+
+import inspect
+import types
+
+from ascend_rt import acl, hccl
+
+ACL = """
+    init finalize finalize_reference get_version get_soc_name data_type_size get_recent_err_msg get_cann_version
+"""
+RT = {
+    "device": """
+        set_device reset_device reset_device_force get_device get_device_count get_run_mode set_ts_device
+        synchronize_device synchronize_device_with_timeout device_task_abort
+    """,
+    "context": "create_context destroy_context set_context get_context ctx_get_current_default_stream",
+    "stream": """
+        create_stream create_stream_with_config destroy_stream destroy_stream_force synchronize_stream
+        synchronize_stream_with_timeout stream_query stream_abort stream_get_id get_stream_available_num
+        set_stream_failure_mode
+    """,
+    "event": """
+        create_event create_event_with_flag create_event_ex_with_flag destroy_event record_event reset_event
+        synchronize_event synchronize_event_with_timeout stream_wait_event query_event query_event_status
+        query_event_wait_status event_elapsed_time event_get_timestamp set_op_wait_timeout
+    """,
+    "memory": """
+        malloc malloc_align32 malloc_cached malloc_with_cfg free malloc_host free_host memcpy memcpy_async memcpy2d
+        memcpy2d_async memset memset_async get_mem_info pointer_get_attributes
+    """,
+    "peer": """
+        device_can_access_peer device_enable_peer_access device_disable_peer_access device_peer_access_status
+        get_devices_topo
+    """,
+    "callback": "launch_callback subscribe_report unsubscribe_report process_report",
+    "reduce": "reduce_async",
+    "notify": """
+        create_notify destroy_notify record_notify wait_and_reset_notify get_notify_id notify_get_export_key
+        notify_set_import_pid notify_import_by_key
+    """,
+    "IPC memory": "ipc_mem_get_export_key ipc_mem_set_import_pid ipc_mem_import_by_key ipc_mem_close",
+    "value": "value_write value_wait",
+    "errors": "peek_at_last_error get_last_error set_exception_info_callback",
+}
+UTIL = """
+    numpy_to_ptr numpy_contiguous_to_ptr ptr_to_numpy bytes_to_ptr ptr_to_bytes start_thread stop_thread
+"""
+COLLECTIVES = """
+    HcclAllReduce HcclBroadcast HcclReduceScatter HcclReduceScatterV HcclScatter HcclAllGather HcclAllGatherV HcclReduce
+    HcclAlltoAll HcclAlltoAllV HcclAlltoAllVC HcclSend HcclRecv HcclBatchSendRecv HcclBarrier
+"""
+COMMUNICATORS = """
+    HcclGetRootInfo HcclCommInitRootInfo HcclCommInitRootInfoConfig HcclCommInitClusterInfo
+    HcclCommInitClusterInfoConfig HcclCommInitAll HcclCreateSubCommConfig HcclCommConfigInit HcclCommDestroy
+    HcclGetRankSize HcclGetRankId HcclGetCommName HcclCommGetHandleWithName HcclGetCommAsyncError HcclGetErrorString
+    HcclSetConfig HcclGetConfig HcclGetCommConfigCapability HcclCommSuspend HcclCommResume HcclCommGetStatus
+    HcclCommRegCommStateCallback HcclGroupStart HcclGroupEnd HcclGroupStatusGet HcclCommSetMemoryRange
+    HcclCommUnsetMemoryRange HcclCommActivateCommMemory HcclCommDeactivateCommMemory HcclCommSymWinRegister
+    HcclCommSymWinDeregister HcclCommSymWinGet HcclSymWinGetPeerPointer HcclCommWorkingDevNicSet HcclConfigGetInfo
+"""
+
+GROUPS = [
+    ("acl", acl, ACL),
+    *((f"acl.rt: {noun}", acl.rt, names) for noun, names in RT.items()),
+    ("acl.util", acl.util, UTIL),
+    ("hccl: collectives", hccl, COLLECTIVES),
+    ("hccl: communicators", hccl, COMMUNICATORS),
+]
+# Of HCCL, which are still to come.
+TO_COME = """
+    HcclReduceScatterV HcclAllGatherV HcclAlltoAllV HcclAlltoAllVC HcclSend HcclRecv HcclBatchSendRecv
+    HcclCommInitRootInfoConfig HcclCommInitClusterInfo HcclCommInitClusterInfoConfig HcclCommInitAll
+    HcclCreateSubCommConfig HcclCommConfigInit HcclGetCommName HcclCommGetHandleWithName HcclSetConfig HcclGetConfig
+    HcclGetCommConfigCapability HcclCommSuspend HcclCommResume HcclCommGetStatus HcclCommRegCommStateCallback
+    HcclGroupStart HcclGroupEnd HcclGroupStatusGet HcclCommSetMemoryRange HcclCommUnsetMemoryRange
+    HcclCommActivateCommMemory HcclCommDeactivateCommMemory HcclCommSymWinRegister HcclCommSymWinDeregister
+    HcclCommSymWinGet HcclSymWinGetPeerPointer HcclCommWorkingDevNicSet HcclConfigGetInfo
+"""
+HEADER = """\
+# Every function
+
+What pyACL's runtime has, and what has become of it here. This page is made from the code:
+`python -P tests/acl/functions_table.py > docs/functions.md`. How the runtime behaves: [acl.md](acl.md).
+"""
+UNSUPPORTED = "Unsupported: "
+
+
+def missing() -> list[str]:
+    """Functions that are neither implemented nor unsupported by design."""
+    named = [(room, name) for _, room, names in GROUPS for name in names.split()]
+    return [name for room, name in named if name not in room.__all__ and name not in TO_COME.split()]
+
+
+def markdown() -> str:
+    """The page."""
+    parts = [HEADER]
+    for title, room, names in GROUPS:
+        if room is hccl:
+            continue  # docs on HCCL will have its table
+        parts.append(f"\n## {title}\n\n| function | | what it does here |\n|---|---|---|\n")
+        parts += [_row(room, name) for name in names.split()]
+    return "".join(parts)
+
+
+def _row(room: types.ModuleType, name: str) -> str:
+    function = getattr(room, name)
+    text = inspect.getdoc(function) or ""
+    sentence = text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+    status = "unsupported by design" if sentence.startswith(UNSUPPORTED) else "implemented"
+    parameters = ", ".join(inspect.signature(function).parameters)
+    return f"| `{name}({parameters})` | {status} | {sentence.removeprefix(UNSUPPORTED)} |\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
