@@ -47,44 +47,47 @@ class Range(NamedTuple):
 
 def own_range(device: LocalDevice, name: str, address: int, nbytes: int) -> Range:
     """`nbytes` bytes inside one live block of this device of this process; AclError (107000) otherwise."""
-    # The unit's beginning: what lies behind the last byte of a block, up to the next unit, is in no block.
-    live = device.blocks.around(address - address % ALIGNMENT)
-    if live is not None:
-        return _inside(name, address, nbytes, live, device.index)
+    found = _in_block(device, name, address, nbytes)
+    if found is not None:
+        return found
     if 0 < address < HUGE and nbytes < HUGE and device.memory.device.holds(address, nbytes):
         return Range(address, nbytes, device.index, None)
-    known = "a null pointer" if address == 0 else f"in no live block of device {device.index}; was it freed?"
+    known = "a null pointer." if address == 0 else f"in no live block of device {device.index}; was it freed?"
     raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {known} Expected device memory of acl.rt.malloc")
 
 
 def device_range(name: str, address: int, nbytes: int) -> Range:
     """`nbytes` bytes of one live block of any device: this process's, or imported. AclError (107000) otherwise."""
+    for device in local.opened():
+        found = _in_block(device, name, address, nbytes)
+        if found is not None:
+            return found
     segment = local.in_use().memory.segment
     index = segment.device_at(address) if 0 < address < HUGE else -1
-    device = next((opened for opened in local.opened() if opened.index == index), None)
-    if device is not None:
-        try:
+    if index >= 0 and imported_range(segment, address, nbytes):
+        return Range(address, nbytes, index, None)
+    for device in local.opened():
+        if device.index == index:
             return own_range(device, name, address, nbytes)
-        except AclError:
-            if not imported_range(segment, address, nbytes):
-                raise
-    elif not imported_range(segment, address, nbytes):
-        what = f"memory of device {index}, which this process has neither opened nor imported" if index >= 0 else ""
-        what = what or ("a null pointer" if address == 0 else "no device memory")
-        raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {what}. Expected device memory of acl.rt.malloc")
-    return Range(address, nbytes, index, None)
+    what = f"memory of device {index}, which this process has neither opened nor imported" if index >= 0 else ""
+    what = what or ("a null pointer" if address == 0 else "no device memory")
+    raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {what}. Expected device memory of acl.rt.malloc")
 
 
 def any_range(name: str, address: int, nbytes: int, *, writes: bool) -> Range:
     """`nbytes` bytes of device memory or of this process's host memory; AclError (107000) otherwise."""
+    for device in local.opened():
+        found = _in_block(device, name, address, nbytes)
+        if found is not None:
+            return found
+    live = host_blocks.around(address)
+    if live is not None:
+        return _inside(name, address, nbytes, live, None)
     segment = local.in_use().memory.segment
     if segment.base <= address < segment.base + segment.nbytes:
         return device_range(name, address, nbytes)
     if address <= 0:
         raise invalid(f"{name}={address:#x}; expected an address of device or host memory")
-    live = host_blocks.around(address)
-    if live is not None:
-        return _inside(name, address, nbytes, live, None)
     if not is_mapped(address, nbytes, writes=writes):
         what = "write" if writes else "read"
         raise invalid(f"{name}={address:#x}: this process has no {nbytes} bytes there that it may {what}")
@@ -119,6 +122,13 @@ def invalid(text: str) -> AclError:
 class _Memory:
     def __init__(self, address: int, dtype: "np.dtype[Any]", count: int) -> None:
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": (count,), "typestr": dtype.str}
+
+
+def _in_block(device: LocalDevice, name: str, address: int, nbytes: int) -> Range | None:
+    """The range, if a block of acl.rt.malloc lies at its address; AclError (107000) if it leaves the block."""
+    # The unit's beginning: what lies behind the last byte of a block, up to the next unit, is in no block.
+    live = device.blocks.around(address - address % ALIGNMENT)
+    return None if live is None else _inside(name, address, nbytes, live, device.index)
 
 
 def _inside(name: str, address: int, nbytes: int, live: Live, device: int | None) -> Range:

@@ -131,6 +131,7 @@ notifies: Handles[OwnedNotify] = Handles("notify")
 
 _membership: Membership | None = None
 _devices: dict[int, LocalDevice] = {}
+_home: LocalDevice | None = None
 _lock = threading.Lock()
 _thread = threading.local()
 
@@ -138,7 +139,10 @@ _thread = threading.local()
 def current() -> LocalDevice:
     """The device that this process is at home on. The first call joins the job: it blocks until every rank has joined,
     at most HCCL_CONNECT_TIMEOUT seconds, and raises JoinError or SettingError if that fails."""
-    return open_device(own_device_id(settings_module.read()))
+    global _home
+    if _home is None:
+        _home = open_device(own_device_id(settings_module.read()))
+    return _home
 
 
 def open_device(index: int) -> LocalDevice:
@@ -202,9 +206,12 @@ def set_device_of(index: int) -> LocalDevice:
 
 def in_use() -> LocalDevice:
     """The device of the calling thread's context; AclError (107002) if it has none."""
-    if not any(device.uses for device in _devices.values()):
-        raise AclError(ACL_ERROR_RT_CONTEXT_NULL, "no device is set; call acl.rt.set_device first")
-    return current_context().device
+    try:
+        return current_context().device
+    except AclError:
+        if any(device.uses for device in _devices.values()):
+            raise
+        raise AclError(ACL_ERROR_RT_CONTEXT_NULL, "no device is set; call acl.rt.set_device first") from None
 
 
 def set_current_context(handle: int) -> None:
@@ -277,6 +284,8 @@ def _forget() -> None:
 
 
 def _forget_objects() -> None:
+    global _home
+    _home = None
     _devices.clear()
     for handles in (contexts, streams, events, notifies):
         handles.clear()

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "order.h"
 
@@ -9,6 +10,7 @@ enum arena_end arena_open(struct arena *arena, const struct segment *segment, ui
 {
     *arena = (struct arena){.segment = *segment, .owner = owner, .capacity = 16, .nblocks = 1};
     arena->device = segment_device(segment, device);
+    arena->pid = getpid();
     arena->blocks = malloc(arena->capacity * sizeof *arena->blocks);
     if (!arena->blocks)
         return ARENA_NO_HOST_MEMORY;
@@ -133,9 +135,11 @@ enum arena_end arena_free(struct arena *arena, uint64_t offset)
     if (block->offset != offset || !block->live)
         return ARENA_NOT_A_BLOCK;
     block->live = false;
-    give_back(&arena->segment.job->hbm_in_use, block->nbytes);
-    give_back(&arena->device->hbm_in_use, block->nbytes);
-    give_back(&arena->owner->hbm_in_use, block->nbytes);
+    if (arena->pid == getpid()) {
+        give_back(&arena->segment.job->hbm_in_use, block->nbytes);
+        give_back(&arena->device->hbm_in_use, block->nbytes);
+        give_back(&arena->owner->hbm_in_use, block->nbytes);
+    }
     arena->in_use -= block->nbytes;
     coalesce(arena, i);
     if (i > 0)

@@ -27,6 +27,7 @@ struct arena {
     struct arena_block *blocks;
     size_t nblocks, capacity;
     uint64_t part_nbytes;
+    int32_t pid; /* a fork of the process has copies of its blocks, and gives nothing back for them */
     uint64_t in_use, peak;
 };
 

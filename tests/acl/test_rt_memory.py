@@ -1,5 +1,6 @@
 """acl.rt's memory functions: values, and the code of every wrong argument."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,18 @@ def test_mem_info_counts_what_is_held(device: int) -> None:
     assert acl.rt.free(address) == 0
     assert acl.rt.get_mem_info(acl.ACL_HBM_MEM) == (free, total, 0)
     assert acl.rt.get_mem_info(18) == (0, 0, INVALID)
+
+
+def test_a_fork_gives_nothing_back(device: int) -> None:
+    kept, address = rt.zeros(1 << 18), malloc(1 << 20)
+    held = acl.rt.get_mem_info(acl.ACL_HBM_MEM)
+    pid = os.fork()
+    if pid == 0:
+        del kept
+        os._exit(acl.rt.malloc(8, 0)[1] == 0)  # it is no rank, and has no device
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert acl.rt.get_mem_info(acl.ACL_HBM_MEM) == held
+    assert acl.rt.free(address) == 0
 
 
 def test_no_room_tells_who_holds_what(device: int) -> None:

@@ -128,6 +128,7 @@ def check_peers(to: Range, source: Range) -> None:
 def _check_copy(dst: int, dest_max: int, src: int, count: int, kind: int) -> _Copy:
     dst, src, kind = integer("dst", dst), integer("src", src), integer("kind", kind)
     count = _check_count("dest_max", integer("dest_max", dest_max), integer("count", count))
+    local.in_use()
     _check_is_kind(kind)
     to = any_range("dst", dst, count, writes=True)
     source = any_range("src", src, count, writes=False)
@@ -142,6 +143,7 @@ def _check_rows(dst: int, dpitch: int, src: int, spitch: int, width: int, height
     if not 0 <= width <= min(dpitch, spitch) or height < 0:
         text = f"width={width}, height={height}, dpitch={dpitch}, spitch={spitch}; expected 0 <= width <= both pitches"
         raise invalid(f"{text} and 0 <= height")
+    local.in_use()
     _check_is_kind(kind)
     to_nbytes, source_nbytes = ((height - 1) * pitch + width if height else 0 for pitch in (dpitch, spitch))
     to = any_range("dst", dst, to_nbytes, writes=True)
@@ -168,6 +170,7 @@ def _check_kind(copy: _Copy | _Rows) -> None:
 def _check_fill(address: int, max_count: int, value: int, count: int) -> tuple[Range, int]:
     address, value = integer("address", address), integer("value", value)
     count = _check_count("max_count", integer("max_count", max_count), integer("count", count))
+    local.in_use()
     if host_blocks.around(address) is not None:
         return any_range("address", address, count, writes=True), value & 0xFF
     return device_range("address", address, count), value & 0xFF
