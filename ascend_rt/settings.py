@@ -14,117 +14,24 @@ of the package touches `os.environ`; a test keeps it so.
 
 import difflib
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Generic, Literal, Self, TypeVar, cast, overload
 
-Value = TypeVar("Value", covariant=True)
-Kind = Literal["system", "launcher", "debug"]
-
-
-class SettingError(ValueError):
-    """An environment variable holds what it may not (EI0001): says its name, its value and what was expected."""
-
-    code = "EI0001"
-
-    def __init__(self, name: str, given: str, expected: str) -> None:
-        self.name, self.given, self.expected = name, given, expected
-        super().__init__(f"{self.code}: environment variable {name} is {given}; expected {expected}.")
-
-
-@dataclass(frozen=True)
-class Whole:
-    """Parses a whole number in [low, high]: decimal digits and nothing else."""
-
-    low: int
-    high: int = 2**31 - 1
-
-    @property
-    def expected(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
-
-    def __call__(self, text: str) -> int:
-        # int() alone would also take " 1", "+1", "1_000" and digits of other scripts.
-        if not re.fullmatch(r"[0-9]{1,18}", text) or not self.low <= int(text) <= self.high:
-            raise ValueError(self.expected)
-        return int(text)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Parses one of a few words, exactly as spelt."""
-
-    words: tuple[str, ...]
-
-    @property
-    def expected(self) -> str:
-        return "one of " + ", ".join(self.words)
-
-    def __call__(self, text: str) -> str:
-        if text not in self.words:
-            raise ValueError(self.expected)
-        return text
-
-
-@dataclass(frozen=True)
-class Word:
-    """Parses a name or an address: at least one character, no white space."""
-
-    expected: str = "a name without white space"
-
-    def __call__(self, text: str) -> str:
-        if not re.fullmatch(r"\S+", text):
-            raise ValueError(self.expected)
-        return text
-
-
-@dataclass(frozen=True)
-class Text:
-    """Parses any text but the empty one."""
-
-    expected: str = "a text"
-
-    def __call__(self, text: str) -> str:
-        if not text:
-            raise ValueError(self.expected)
-        return text
-
-
-class Setting(Generic[Value]):
-    """One row: how a variable is called, parsed and explained.  As an attribute of `Settings` it is the value."""
-
-    def __init__(
-        self, name: str, parser: Callable[[str], Value], default: Value, kind: Kind, unit: str, sentence: str
-    ) -> None:
-        self.name, self.parser, self.default = name, parser, default
-        self.kind, self.unit, self.sentence = kind, unit, sentence
-
-    @property
-    def expected(self) -> str:
-        """What the parser takes, in words."""
-        return str(getattr(self.parser, "expected", self.parser))
-
-    def parse(self, environ: Mapping[str, str]) -> Value:
-        """The value in `environ`, or the default when it is not set; SettingError when it is set to anything else."""
-        text = environ.get(self.name)
-        if text is None:
-            return self.default
-        try:
-            return self.parser(text)
-        except ValueError:
-            given = repr(text) if text else "set but empty"
-            unit = f", in {self.unit}" if self.unit else ""
-            default = "" if self.default is None else f" ({self.default} when not set)"
-            raise SettingError(self.name, given, f"{self.expected}{unit}{default}") from None
-
-    @overload
-    def __get__(self, settings: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, settings: "Settings", owner: type) -> Value: ...
-    def __get__(self, settings: "Settings | None", owner: type) -> Self | Value:
-        return self if settings is None else cast(Value, settings.values[self.name])
+from .setting_row import (
+    AlgorithmsOf,
+    AnyCase,
+    Choice,
+    DeviceIds,
+    Kind,
+    Setting,
+    Switch,
+    Text,
+    Whole,
+    Word,
+    shown,
+)
+from .setting_row import SettingError as SettingError
 
 
 @dataclass(frozen=True)
@@ -189,11 +96,57 @@ class Settings:
 
     hccl_connect_timeout = Setting(
         "HCCL_CONNECT_TIMEOUT", Whole(1, 7200), 120, "system", "s",
-        "Longest wait for the other ranks to join (CANN: at least 120).",
+        "Longest wait for the other ranks to join. Less than 120, which CANN refuses, gives a notice.",
+        cann=Whole(120, 7200),
     )
     hccl_exec_timeout = Setting(
         "HCCL_EXEC_TIMEOUT", Whole(0), 1836, "system", "s",
         "Longest wait inside a collective; 0 waits for ever.",
+    )
+    hccl_buffsize = Setting(
+        "HCCL_BUFFSIZE", Whole(1, 1 << 20), 200, "system", "MiB",
+        "Most device memory that a communicator takes for itself on each rank: staging and scratch as a whole.",
+        agree=True,
+    )
+    hccl_algo = Setting(
+        "HCCL_ALGO", AlgorithmsOf(), None, "system", "",
+        "Algorithms between servers, in place of those that would be chosen.",
+        agree=True,
+    )
+    hccl_deterministic = Setting(
+        "HCCL_DETERMINISTIC", AnyCase(("false", "true", "strict")), "false", "system", "",
+        "Results are the same bits in every run anyway; strict: also for every algorithm and layout of ranks.",
+        agree=True,
+    )
+    hccl_entry_log_enable = Setting(
+        "HCCL_ENTRY_LOG_ENABLE", Switch(), False, "system", "",
+        "1: a line in the log for each call of a communicator: which, its arguments, where.",
+    )
+    ascend_global_log_level = Setting(
+        "ASCEND_GLOBAL_LOG_LEVEL", Whole(0, 4), None, "system", "",
+        "What is logged: 0 debug, 1 info, 2 warning, 3 error and worse (when a log is kept at all), 4 nothing.",
+    )
+    ascend_process_log_path = Setting(
+        "ASCEND_PROCESS_LOG_PATH", Text("a folder"), None, "system", "",
+        "Folder of the log; ~/ascend/log where only another variable asks for a log.",
+    )
+    ascend_slog_print_to_stdout = Setting(
+        "ASCEND_SLOG_PRINT_TO_STDOUT", Switch(), False, "system", "", "1: the log goes to stdout and not to files."
+    )
+    ascend_log_print_to_stdout = Setting(
+        "ASCEND_LOG_PRINT_TO_STDOUT", Switch(), False, "system", "", "The same by its name since CANN 9.2."
+    )
+    ascend_rt_visible_devices = Setting(
+        "ASCEND_RT_VISIBLE_DEVICES", DeviceIds(), None, "system", "",
+        "The devices that a program sees; it knows them by their place in the list, from 0.",
+    )
+    ascend_rt_strict = Setting(
+        "ASCEND_RT_STRICT", Switch(), False, "system", "", "1: a value that CANN refuses is an error here too."
+    )
+    ascend_rt_strict_dtypes = Setting(
+        "ASCEND_RT_STRICT_DTYPES", Choice(("0", "1", "910", "910B", "910_93", "950")), "0", "system", "",
+        "Refuse the dtypes and reduce operations that this device refuses; 1: as 910B (Atlas A2).",
+        agree=True,
     )
 
     ascend_rt_spin = Setting(
@@ -210,20 +163,37 @@ class Settings:
     )
     ascend_rt_packet_bytes = Setting(
         "ASCEND_RT_PACKET_BYTES", Whole(0, 4096), 1024, "debug", "bytes",
-        "Calls to which a rank brings no more are carried out in one round, without a plan; the same on all ranks.",
+        "Calls to which a rank brings no more are carried out in one round, without a plan.",
+        agree=True,
     )
     ascend_rt_piece_kib = Setting(
         "ASCEND_RT_PIECE_KIB", Whole(1, 1 << 20), 512, "debug", "KiB",
-        "Arrays outside of device memory go through it in pieces of this size; the same on all ranks.",
+        "Arrays outside of device memory go through it in pieces of this size; HCCL_BUFFSIZE may make them smaller.",
+        agree=True,
     )
     ascend_rt_kernels = Setting(
         "ASCEND_RT_KERNELS", Choice(("auto", "plain", "avx2", "avx512", "neon")), "auto", "debug", "",
         "Which reduction kernels run: auto takes the fastest this processor has. All give the same bits.",
     )
 
+    def with_config(self, fields: Mapping[str, object]) -> "Settings":
+        """These settings, but for the fields of a communicator's configuration, by their names in HcclCommConfig: a
+        field beats the environment. SettingError (EI0016) for a value that its variable would not take, KeyError for a
+        field that stands for no variable (CONFIG_FIELDS has those that do)."""
+        values = dict(self.values)
+        for field, value in fields.items():
+            row = next(row for row in table() if row.name == CONFIG_FIELDS[field])
+            text = DETERMINISTIC.get(value, value) if row.name == "HCCL_DETERMINISTIC" else value
+            values[row.name] = row.parse({row.name: str(text)}, field)
+        return Settings(MappingProxyType(values))
+
+    def to_agree_on(self) -> dict[str, str]:
+        """The values that must be the same on all ranks of a communicator, as they are written, by name."""
+        return {row.name: shown(self.values[row.name]) for row in table() if row.agree}
+
     def __repr__(self) -> str:
-        given = (f"{row.name}={self.values[row.name]}" for row in table() if self.values[row.name] != row.default)
-        return f"Settings({', '.join(given)})"
+        given = [row.name for row in table() if self.values[row.name] != row.default]
+        return f"Settings({', '.join(f'{name}={shown(self.values[name])}' for name in given)})"
 
 
 # What describes one rank of one job; whatever of it stands in an outer environment is about another job.
@@ -241,7 +211,15 @@ JOB = (
 )
 PAIRS = (("RANK_ID", "RANK_SIZE"), ("RANK", "WORLD_SIZE"), ("LOCAL_RANK", "LOCAL_WORLD_SIZE"))
 PREFIX = "ASCEND_RT_"
-CANN = {"ASCEND_RT_VISIBLE_DEVICES"}  # carries our prefix, belongs to CANN
+CONFIG_FIELDS = {
+    "hcclBufferSize": "HCCL_BUFFSIZE",
+    "hcclDeterministic": "HCCL_DETERMINISTIC",
+    "hcclExecTimeOut": "HCCL_EXEC_TIMEOUT",
+    "hcclAlgo": "HCCL_ALGO",
+}
+"""Variables by the field of HcclCommConfig that beats them."""
+DETERMINISTIC: Mapping[object, str] = {0: "false", 1: "true", 2: "strict"}
+"""HCCL_DETERMINISTIC by the numbers of HcclConfigValue."""
 
 
 def table() -> tuple[Setting[object], ...]:
@@ -258,15 +236,35 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
     """Parses every row from `environ` (default: the environment of this process).
 
     Raises SettingError for a value that does not parse, a rank outside its size, half of a pair, and an ASCEND_RT_ name
-    that is none of ours.
+    that is none of ours; with ASCEND_RT_STRICT=1 also for a value that CANN would refuse.
     """
-    environ = os.environ if environ is None else environ
-    for name in sorted(environ):
-        _check_spelling(name)
-    settings = Settings(MappingProxyType({row.name: row.parse(environ) for row in table()}))
-    for rank, size in PAIRS:
-        _check_pair(rank, size, settings.values[rank], settings.values[size])
+    settings, error = examine(environ)
+    if error is not None:
+        raise error
     return settings
+
+
+def examine(environ: Mapping[str, str] | None = None) -> tuple[Settings, SettingError | None]:
+    """`read` for who has to go on: what is wrong stands there with its default, and the first error beside it."""
+    environ = os.environ if environ is None else environ
+    errors = [wrong for name in sorted(environ) if (wrong := _misspelt(name))]
+    strict = environ.get("ASCEND_RT_STRICT") == "1"
+    values: dict[str, object] = {}
+    for row in table():
+        try:
+            values[row.name] = row.parse_as_cann(environ) if strict else row.parse(environ)
+        except SettingError as error:
+            values[row.name] = row.default
+            errors.append(error)
+    if not errors:
+        errors = [wrong for rank, size in PAIRS if (wrong := _half(rank, size, values[rank], values[size]))]
+    return Settings(MappingProxyType(values)), errors[0] if errors else None
+
+
+def notices(environ: Mapping[str, str] | None = None) -> list[str]:
+    """A sentence for each value that is right here, and that CANN would refuse."""
+    environ = os.environ if environ is None else environ
+    return [notice for row in table() if (notice := row.notice(environ))]
 
 
 def without_job(environ: Mapping[str, str]) -> dict[str, str]:
@@ -321,7 +319,7 @@ def help_text() -> str:
         for row in table():
             if row.kind == kind:
                 unit = f" {row.unit}" if row.unit and row.default is not None else ""
-                parts.append(f"  {row.name}  ({row.expected}; default: {_shown(row.default)}{unit})")
+                parts.append(f"  {row.name}  ({row.expected}; default: {shown(row.default)}{unit})")
                 parts.append(f"      {row.sentence}\n")
     return "\n".join(parts)
 
@@ -336,7 +334,7 @@ def markdown() -> str:
     for kind, title in _TITLES.items():
         parts.append(f"\n## {title}\n\n| Variable | Takes | Unit | Default | Meaning |\n|---|---|---|---|---|\n")
         parts.extend(
-            f"| `{row.name}` | {row.expected} | {row.unit} | {_shown(row.default)} | {row.sentence} |\n"
+            f"| `{row.name}` | {row.expected} | {row.unit} | {shown(row.default)} | {row.sentence} |\n"
             for row in table()
             if row.kind == kind
         )
@@ -350,25 +348,23 @@ _TITLES: dict[Kind, str] = {
 }
 
 
-def _shown(default: object) -> str:
-    return "not set" if default is None else str(default)
-
-
-def _check_spelling(name: str) -> None:
+def _misspelt(name: str) -> SettingError | None:
     known = [row.name for row in table()]
-    if name.startswith(PREFIX) and name not in CANN and name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"{near[0]} perhaps" if near else "a name that hccl-run --help-env lists"
-        raise SettingError(name, "set but not known", hint)
+    if not name.startswith(PREFIX) or name in known:
+        return None
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"{near[0]} perhaps" if near else "a name that hccl-run --help-env lists"
+    return SettingError(name, "set but not known", hint)
 
 
-def _check_pair(rank: str, size: str, rank_value: object, size_value: object) -> None:
+def _half(rank: str, size: str, rank_value: object, size_value: object) -> SettingError | None:
     if (rank_value is None) != (size_value is None):
         given, absent = (rank, size) if size_value is None else (size, rank)
         value = rank_value if size_value is None else size_value
-        raise SettingError(given, repr(str(value)), f"{absent} beside it, which is not set: set both or neither")
+        return SettingError(given, repr(str(value)), f"{absent} beside it, which is not set: set both or neither")
     if isinstance(rank_value, int) and isinstance(size_value, int) and rank_value >= size_value:
-        raise SettingError(rank, repr(str(rank_value)), f"a rank below {size}, which is {size_value}")
+        return SettingError(rank, repr(str(rank_value)), f"a rank below {size}, which is {size_value}")
+    return None
 
 
 if __name__ == "__main__":

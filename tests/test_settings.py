@@ -1,6 +1,7 @@
 """The table of settings: strict, complete, and right about what a rank's environment holds."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascend_rt import settings
-from ascend_rt.settings import Choice, SettingError, Settings, Whole, Word
+from ascend_rt.setting_row import Choice, Setting, SettingError, Whole, Word
+from ascend_rt.settings import Settings
 
 pytestmark = pytest.mark.proof
 
@@ -62,7 +64,7 @@ def test_a_bad_value_says_name_value_and_what_was_expected(name: str, text: str,
 
 
 @pytest.mark.parametrize("row", settings.table(), ids=lambda row: row.name)
-def test_an_empty_value_is_an_error_in_every_row(row: settings.Setting[object]) -> None:
+def test_an_empty_value_is_an_error_in_every_row(row: Setting[object]) -> None:
     with pytest.raises(SettingError, match=f"{row.name} is set but empty"):
         row.parse({row.name: ""})
 
@@ -154,3 +156,91 @@ def test_the_help_and_the_page_name_every_row_once() -> None:
     for row in settings.table():
         assert settings.help_text().count(f"  {row.name}  (") == 1
         assert settings.markdown().count(f"| `{row.name}` |") == 1
+
+
+@pytest.mark.parametrize("name, text, value", [
+    ("HCCL_DETERMINISTIC", "STRICT", "strict"),
+    ("HCCL_ENTRY_LOG_ENABLE", "1", True),
+    ("ASCEND_RT_VISIBLE_DEVICES", "0,1,9", (0, 1, 9)),
+    ("ASCEND_RT_STRICT_DTYPES", "910_93", "910_93"),
+])
+def test_values_of_cann(name: str, text: str, value: object) -> None:
+    assert getattr(settings.read({name: text}), name.lower()) == value
+
+
+@pytest.mark.parametrize("text, why", [
+    ("1,0", "0 comes after 1"),
+    ("0,0", "0 comes after 0"),
+    (" 0, 1", "' 0' is no device id"),
+    ("0,1,", "'' is no device id"),
+    ("a", "'a' is no device id"),
+    ("0,-1", "'-1' is no device id"),
+])
+def test_device_ids_that_cann_drops_in_silence_are_an_error_that_names_the_entry(text: str, why: str) -> None:
+    expected = f"is {text!r}; expected device ids that ascend, separated by commas: 0,1,4; {why}"
+    with pytest.raises(SettingError, match=re.escape(expected)):
+        settings.read({"ASCEND_RT_VISIBLE_DEVICES": text})
+
+
+def test_algorithms_for_all_operators_or_for_each_that_is_named() -> None:
+    for_all = settings.read({"HCCL_ALGO": "level0:NA;level1:H-D_R"}).hccl_algo
+    assert for_all is not None and str(for_all) == "level0:NA;level1:H-D_R"
+    assert [for_all.of("allreduce", level) for level in ("level0", "level1", "level2")] == [None, "H-D_R", None]
+    each = settings.read({"HCCL_ALGO": "allreduce=level0:NA;level1:ring/allgather=level1:NHR"}).hccl_algo
+    assert each is not None
+    assert [each.of(name, "level1") for name in ("allreduce", "allgather", "reduce")] == ["ring", "NHR", None]
+
+
+@pytest.mark.parametrize("text, why", [
+    ("ring", "'ring' begins with none of level0:, level1:, level2:"),
+    ("level1:rings", "'rings' is none of the algorithms ring, H-D_R"),
+    ("level0:ring", "level0 is 'ring', which follows from the topology: only NA"),
+    ("all_reduce=level1:ring", "'all_reduce' is none of the operators allgather"),
+    ("level1:ring/level1:NHR", "is neither"),
+    ("level1:ring;level1:NHR", "level1 stands there twice"),
+    ("allreduce=level1:ring/allreduce=level1:NHR", "allreduce stands there twice"),
+])
+def test_algorithms_that_cann_passes_over_are_an_error(text: str, why: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(why)):
+        settings.read({"HCCL_ALGO": text})
+
+
+def test_what_cann_refuses_gives_a_notice_and_with_strict_an_error() -> None:
+    short = {"HCCL_CONNECT_TIMEOUT": "10"}
+    assert settings.read(short).hccl_connect_timeout == 10
+    assert settings.notices(short) == [
+        "HCCL_CONNECT_TIMEOUT is '10'; CANN takes a whole number from 120 to 7200, in s (120 when not set). "
+        "ASCEND_RT_STRICT=1 refuses it too"
+    ]
+    assert settings.notices({"HCCL_CONNECT_TIMEOUT": "120"}) == settings.notices({}) == []
+    with pytest.raises(SettingError, match="HCCL_CONNECT_TIMEOUT is '10'; expected a whole number from 120"):
+        settings.read({**short, "ASCEND_RT_STRICT": "1"})
+
+
+def test_who_has_to_go_on_gets_the_default_of_what_is_wrong() -> None:
+    examined, error = settings.examine({"HCCL_BUFFSIZE": "200MB", "HCCL_EXEC_TIMEOUT": "5"})
+    assert (examined.hccl_buffsize, examined.hccl_exec_timeout) == (200, 5)
+    assert error is not None and error.name == "HCCL_BUFFSIZE"
+    assert settings.examine({})[1] is None
+
+
+def test_a_field_of_the_configuration_beats_the_environment_which_beats_the_default() -> None:
+    environ = settings.read({"HCCL_BUFFSIZE": "100", "HCCL_EXEC_TIMEOUT": "60"})
+    both = environ.with_config({"hcclBufferSize": 50, "hcclDeterministic": 2, "hcclAlgo": "level1:ring"})
+    assert (both.hccl_buffsize, both.hccl_exec_timeout, both.hccl_deterministic) == (50, 60, "strict")
+    assert both.to_agree_on()["HCCL_ALGO"] == "level1:ring"
+    assert environ.hccl_buffsize == 100
+    with pytest.raises(SettingError, match="EI0016: hcclBufferSize, which stands for HCCL_BUFFSIZE, is '0'; expected"):
+        environ.with_config({"hcclBufferSize": 0})
+    assert {row.name for row in settings.table()} >= set(settings.CONFIG_FIELDS.values())
+
+
+def test_what_changes_what_ranks_do_together_has_to_agree() -> None:
+    assert list(settings.read({}).to_agree_on().items()) == [
+        ("HCCL_BUFFSIZE", "200"),
+        ("HCCL_ALGO", "not set"),
+        ("HCCL_DETERMINISTIC", "false"),
+        ("ASCEND_RT_STRICT_DTYPES", "0"),
+        ("ASCEND_RT_PACKET_BYTES", "1024"),
+        ("ASCEND_RT_PIECE_KIB", "512"),
+    ]
