@@ -112,6 +112,7 @@ def test_a_wait_for_an_event_has_a_limit(device: int, stream: int, hold: Hold, u
         assert acl.rt.set_op_wait_timeout(seconds) == INVALID
 
 
+@pytest.mark.thorough
 def test_a_process_has_65535_events(device: int) -> None:
     events = [acl.rt.create_event()[0] for _ in range(65535)]
     assert acl.rt.create_event() == (0, acl.ACL_ERROR_RT_NO_EVENT_RESOURCE)

@@ -117,6 +117,7 @@ def test_ids_and_the_default_stream(device: int, stream: int) -> None:
     assert acl.rt.synchronize_stream(default) == 0
 
 
+@pytest.mark.thorough
 def test_a_device_has_2048_streams(device: int, stream: int) -> None:
     left = made(acl.rt.get_stream_available_num())
     assert left == 2047

@@ -33,3 +33,9 @@ def test_random_batches(
         rf"streams of {size} ranks, seed {seed}: {batches} batches, (\d+) failed, (\d+) committed\n", said
     )
     assert found and all(int(number) > 0 for number in found.groups()), said
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address"])
+def test_dropped_tasks(compile_and_run: Callable[..., str], engine: list[str], sanitizer: str) -> None:
+    sources = ["tests/core/native/aborts.c", *STREAMS, *engine]
+    compile_and_run(sources, sanitizer, str(random.randrange(2**32)), "300")
