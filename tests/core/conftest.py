@@ -141,6 +141,7 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 def plan_records(size: int) -> Iterator["array[int]"]:
     from ascend_rt.plan import COLLECTIVES, build, fingerprint, listing, names, pack
+    from ascend_rt.plan.packed import lent
 
     for collective, algorithm in listing():
         spec = COLLECTIVES[collective]
@@ -150,5 +151,7 @@ def plan_records(size: int) -> Iterator["array[int]"]:
                 plan = build(collective, algorithm, rank, size, max(root, 0))
                 words = pack(plan)
                 if plan.touches:
-                    record = [spec.number, number, root, size, rank, fingerprint(plan), len(words), *words]
+                    marks_in, marks_out = lent(plan)
+                    record = [spec.number, number, root, size, rank, fingerprint(plan)]
+                    record += [len(words), len(marks_in), len(marks_out), *words, *marks_in, *marks_out]
                     yield array("I", [word % 2**32 for word in record])

@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.threads
 
-PROGRAM = ["tests/core/native/ranks.c", "tests/core/native/calls.c"]
+PROGRAM = [f"tests/core/native/{name}.c" for name in ("ranks", "threads", "calls")]
 ROUNDS = {"thread": {1: 100, 2: 600, 3: 400, 5: 250, 8: 100}, "address": {1: 200, 2: 1500, 3: 1000, 5: 600, 8: 300}}
 
 

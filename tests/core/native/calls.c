@@ -2,7 +2,31 @@
 
 #include "elements.h"
 
-bool reduces(uint8_t collective) { return collective == ALL_REDUCE || collective == REDUCE_SCATTER; }
+bool reduces(uint8_t collective)
+{
+    return collective == ALL_REDUCE || collective == REDUCE_SCATTER || collective == REDUCE;
+}
+
+uint32_t blocks_in(const struct drawn *drawn, uint32_t rank, uint32_t size)
+{
+    switch (drawn->collective) {
+    case REDUCE_SCATTER:
+    case ALL_TO_ALL: return size;
+    case SCATTER: return rank == drawn->root ? size : 0;
+    default: return 1;
+    }
+}
+
+uint32_t blocks_out(const struct drawn *drawn, uint32_t rank, uint32_t size)
+{
+    switch (drawn->collective) {
+    case ALL_GATHER:
+    case ALL_TO_ALL: return size;
+    case GATHER: return rank == drawn->root ? size : 0;
+    case REDUCE: return rank == drawn->root;
+    default: return 1;
+    }
+}
 
 bool same_call(const struct drawn *one, const struct drawn *other)
 {
@@ -66,10 +90,15 @@ static double folded(uint64_t round, uint32_t size, uint64_t index, const struct
 
 double result_of(uint64_t round, uint32_t rank, uint32_t size, uint64_t index, const struct drawn *drawn)
 {
+    uint64_t within = rank * drawn->count; /* where the block of this rank begins in what others bring */
+    uint32_t block = (uint32_t)(index / (drawn->count ? drawn->count : 1));
     switch (drawn->collective) {
     case BROADCAST: return element_of(round, drawn->root, index, drawn);
-    case ALL_GATHER: return element_of(round, (uint32_t)(index / drawn->count), index % drawn->count, drawn);
-    case REDUCE_SCATTER: return folded(round, size, index + rank * drawn->count, drawn);
+    case SCATTER: return element_of(round, drawn->root, within + index, drawn);
+    case ALL_GATHER:
+    case GATHER: return element_of(round, block, index % drawn->count, drawn);
+    case ALL_TO_ALL: return element_of(round, block, within + index % drawn->count, drawn);
+    case REDUCE_SCATTER: return folded(round, size, within + index, drawn);
     default: return folded(round, size, index, drawn);
     }
 }

@@ -15,6 +15,9 @@ struct drawn {
 };
 
 bool reduces(uint8_t collective);
+/* Blocks of `count` elements that `rank` has; none of a buffer that only the root has. */
+uint32_t blocks_in(const struct drawn *drawn, uint32_t rank, uint32_t size);
+uint32_t blocks_out(const struct drawn *drawn, uint32_t rank, uint32_t size);
 bool same_call(const struct drawn *one, const struct drawn *other);
 
 struct drawn draw_payload(struct dice *dice, uint32_t size);

@@ -2,7 +2,7 @@
 
 #include "expect.h"
 
-enum { RECORD_HEADER = 7 };
+enum { RECORD_HEADER = 9 };
 
 static int32_t *read_words(const char *path, size_t *nwords)
 {
@@ -23,7 +23,7 @@ void plan_file_read(struct plan_file *file, const char *path)
     *file = (struct plan_file){.content = read_words(path, &nwords)};
     file->plans = calloc(nwords / RECORD_HEADER + 1, sizeof *file->plans);
     EXPECT(file->plans != NULL);
-    for (const int32_t *at = file->content; at < file->content + nwords; at += RECORD_HEADER + at[RECORD_HEADER - 1])
+    for (const int32_t *at = file->content; at < file->content + nwords; at += RECORD_HEADER + at[6] + at[7] + at[8])
         file->plans[file->nplans++] = (struct packed){
             .collective = (uint8_t)at[0],
             .algorithm = (uint32_t)at[1],
@@ -32,6 +32,7 @@ void plan_file_read(struct plan_file *file, const char *path)
             .rank = (uint32_t)at[4],
             .fingerprint = (uint32_t)at[5],
             .nwords = (size_t)at[6],
+            .nlent = {(size_t)at[7], (size_t)at[8]},
             .words = at + RECORD_HEADER,
         };
     EXPECT(file->nplans > 0);
@@ -43,11 +44,22 @@ void plan_file_close(struct plan_file *file)
     free(file->content);
 }
 
+static void lend(struct plan *plan, const struct packed *packed)
+{
+    uint8_t marks[1024];
+    const size_t nin = packed->nlent[BUFFER_IN], nout = packed->nlent[BUFFER_OUT];
+    EXPECT(nin + nout <= sizeof marks);
+    for (size_t i = 0; i < nin + nout; i++)
+        marks[i] = (uint8_t)packed->words[packed->nwords + i];
+    EXPECT(plan_lend(plan, marks, nin, marks + nin, nout) == NULL);
+}
+
 void add_packed(struct communicator *c, const struct packed *packed, uint8_t dtype, uint8_t op)
 {
     struct choice choice = {.collective = packed->collective, .dtype = dtype, .op = op, .root = packed->root,
                             .most_nbytes = UINT64_MAX, .fingerprint = packed->fingerprint};
     EXPECT(plan_read(&choice.plan, packed->words, packed->nwords) == NULL);
+    lend(&choice.plan, packed);
     EXPECT_EQUAL(communicator_add_choice(c, &choice), 0);
 }
 

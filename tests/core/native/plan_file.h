@@ -1,6 +1,6 @@
 /* The plans of a test, written by the fixture plan_file of tests/core/conftest.py: records of int32
  *     collective, algorithm (its place among the names of the collective), root or -1, size, rank, fingerprint, nwords,
- *     words... */
+ *     nlent[0], nlent[1], words..., then for each chunk of IN and of OUT whether it is lent */
 #ifndef TEST_PLAN_FILE_H
 #define TEST_PLAN_FILE_H
 
@@ -9,7 +9,7 @@
 struct packed {
     uint8_t collective;
     uint32_t algorithm, root, size, rank, fingerprint; /* root: ROOT_ANY if the collective has none */
-    size_t nwords;
+    size_t nwords, nlent[2];
     const int32_t *words;
 };
 
@@ -19,7 +19,8 @@ struct plan_file {
     int32_t *content;
 };
 
-enum { ALL_GATHER = 6, REDUCE_SCATTER = 7 }; /* HcclCMDType, beside those that core names */
+/* HcclCMDType, beside those that core names. */
+enum { REDUCE = 3, ALL_GATHER = 6, REDUCE_SCATTER = 7, ALL_TO_ALL = 10, GATHER = 11, SCATTER = 12 };
 enum { MESH = 0, RING = 1 }; /* struct packed.algorithm */
 
 void plan_file_read(struct plan_file *file, const char *path);

@@ -4,32 +4,21 @@
  *
  * Every call is one of: payload in the line, a plan of the file, a mismatch (one rank makes another call), a refusal,
  * a tell.  After it each rank compares all of its memory, borders included, with what a plain fold of everybody's data
- * gives.  With `sleep` no wait spins, so each one that has to wait goes through the futex. */
-#include <pthread.h>
-
+ * gives. */
 #include "calls.h"
 #include "elements.h"
 #include "expect.h"
 #include "order.h"
-#include "plan_file.h"
+#include "threads.h"
 
-enum { BORDER_NBYTES = 256, MOST_SHIFT = 16, MOST_RANKS = 8, WINDOW_NBYTES = 4 << 20 };
-enum { REGION_NBYTES = MOST_RANKS * MOST_COUNT * 4 + 2 * BORDER_NBYTES + MOST_SHIFT * 4, SCRATCH_NBYTES = 1 << 18 };
+enum { BORDER_NBYTES = 256, MOST_SHIFT = 16 };
+enum { REGION_NBYTES = MOST_RANKS * MOST_COUNT * 4 + 2 * BORDER_NBYTES + MOST_SHIFT * 4 };
 enum event { PAYLOAD, PLAN, MISMATCH, REFUSAL, TELL };
-
-struct test {
-    uint32_t size;
-    uint64_t seed, rounds;
-    bool sleeps;
-    struct segment segment;
-    struct plan_file plans;
-};
 
 /* One rank: its own memory and its own view of the sequence. */
 struct runner {
     struct test *test;
     uint32_t rank;
-    pthread_t thread;
     struct arena arena;
     struct communicator communicator;
     struct dice common, own;     /* the sequence of calls; where my buffers are */
@@ -51,17 +40,17 @@ static struct buffers place_buffers(struct runner *runner, const struct drawn *d
 {
     size_t nbytes = drawn->count * dtype_nbytes(drawn->dtype);
     uint32_t size = runner->test->size;
-    struct buffers at = {.in_count = drawn->count * (drawn->collective == REDUCE_SCATTER ? size : 1),
-                         .out_count = drawn->count * (drawn->collective == ALL_GATHER ? size : 1)};
-    bool in_place = roll_below(&runner->own, 2);
+    struct buffers at = {.in_count = drawn->count * blocks_in(drawn, runner->rank, size),
+                         .out_count = drawn->count * blocks_out(drawn, runner->rank, size)};
+    bool in_place = roll_below(&runner->own, 2) && drawn->collective != ALL_TO_ALL;
     size_t shift[2] = {roll_below(&runner->own, MOST_SHIFT), roll_below(&runner->own, MOST_SHIFT)};
     at.in = runner->region[0] + BORDER_NBYTES + shift[0] * dtype_nbytes(drawn->dtype);
     at.out = runner->region[1] + BORDER_NBYTES + shift[1] * dtype_nbytes(drawn->dtype);
     if (!in_place)
         return at;
-    if (drawn->collective == ALL_GATHER)
+    if (drawn->collective == ALL_GATHER || drawn->collective == GATHER)
         at.in = at.out + runner->rank * nbytes;
-    else if (drawn->collective == REDUCE_SCATTER)
+    else if (drawn->collective == REDUCE_SCATTER || drawn->collective == SCATTER)
         at.out = at.in + runner->rank * nbytes;
     else
         at.out = at.in;
@@ -107,7 +96,7 @@ static enum call_end make_call(struct runner *runner, const struct buffers *at, 
     struct call call = {.collective = drawn->collective, .dtype = drawn->dtype, .op = drawn->op, .root = drawn->root,
                         .count = drawn->count, .in = at->in, .out = at->out};
     prefer_choice(&runner->communicator, &call, drawn->fingerprint);
-    EXPECT(communicator_scratch_needed(&runner->communicator, &call) <= SCRATCH_NBYTES);
+    EXPECT(communicator_scratch_needed(&runner->communicator, &call) <= runner->communicator.scratch_nbytes);
     runner->calls++;
     return communicator_call(&runner->communicator, &call);
 }
@@ -244,51 +233,15 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static unsigned char *allocate(struct runner *runner, uint64_t nbytes, uint64_t *offset)
-{
-    EXPECT_EQUAL(arena_malloc(&runner->arena, nbytes, offset), ARENA_DONE);
-    return runner->test->segment.base + *offset;
-}
-
-static void add_choices(struct runner *runner)
-{
-    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, moved[] = {BROADCAST, ALL_GATHER, BARRIER};
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < 3; j++)
-            add_exchanges(&runner->communicator, moved[j], dtypes[i], 0, PACKET_NBYTES);
-        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++) {
-            add_exchanges(&runner->communicator, ALL_REDUCE, dtypes[i], op, PACKET_NBYTES);
-            add_exchanges(&runner->communicator, REDUCE_SCATTER, dtypes[i], op, PACKET_NBYTES);
-        }
-        for (size_t j = 0; j < runner->test->plans.nplans; j++) {
-            const struct packed *packed = &runner->test->plans.plans[j];
-            if (packed->rank == runner->rank)
-                for (uint8_t op = 0; op < (reduces(packed->collective) ? REDUCE_OP_COUNT : 1); op++)
-                    add_packed(&runner->communicator, packed, dtypes[i], op);
-        }
-    }
-}
-
 static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 {
-    uint32_t members[MOST_RANKS];
-    for (uint32_t i = 0; i < test->size; i++)
-        members[i] = i;
     *runner = (struct runner){.test = test, .rank = rank, .common = {test->seed}, .own = {test->seed + rank + 1}};
-    EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
-    struct communicator *c = &runner->communicator;
-    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
-    c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
-    c->waiter.patience.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
-    uint64_t offset;
+    test_open_rank(test, rank, &runner->arena, &runner->communicator);
     for (int region = 0; region < 2; region++) {
-        runner->region[region] = allocate(runner, REGION_NBYTES, &offset);
+        runner->region[region] = test->segment.base + test_allocate(&runner->arena, REGION_NBYTES);
         runner->image[region] = malloc(REGION_NBYTES);
         EXPECT(runner->image[region] != NULL);
     }
-    allocate(runner, SCRATCH_NBYTES, &c->scratch_offset);
-    c->scratch_nbytes = SCRATCH_NBYTES;
-    add_choices(runner);
 }
 
 static uint64_t close_rank(struct runner *runner, const struct runner *first)
@@ -310,27 +263,18 @@ static uint64_t close_rank(struct runner *runner, const struct runner *first)
 
 int main(int argc, char **argv)
 {
-    EXPECT_EQUAL(argc, 6);
-    struct test test = {.size = (uint32_t)strtoul(argv[1], NULL, 0), .seed = strtoull(argv[2], NULL, 0),
-                        .rounds = strtoull(argv[3], NULL, 0), .sleeps = !strcmp(argv[5], "sleep")};
+    static struct test test;
     static struct runner runners[MOST_RANKS];
-    EXPECT(test.size >= 1 && test.size <= MOST_RANKS);
-    plan_file_read(&test.plans, argv[4]);
-    struct segment_sizes sizes = {.ranks = test.size, .devices = test.size, .window_nbytes = WINDOW_NBYTES,
-                                  .hbm_limit = UINT64_MAX, .hbm_device_limit = UINT64_MAX};
-    EXPECT_EQUAL(segment_create(&test.segment, &sizes), 0);
+    test_open(&test, argc, argv);
     for (uint32_t rank = 0; rank < test.size; rank++)
         open_rank(&runners[rank], &test, rank);
-    for (uint32_t rank = 0; rank < test.size; rank++)
-        EXPECT_EQUAL(pthread_create(&runners[rank].thread, NULL, run_rank, &runners[rank]), 0);
-    for (uint32_t rank = 0; rank < test.size; rank++)
-        EXPECT_EQUAL(pthread_join(runners[rank].thread, NULL), 0);
+    test_run(&test, run_rank, runners, sizeof *runners);
     uint64_t sleeps = 0;
     for (uint32_t rank = 0; rank < test.size; rank++)
         sleeps += close_rank(&runners[rank], &runners[0]);
     EXPECT_EQUAL(load_relaxed(&segment_world_board(&test.segment)->abort), 0);
     printf("ranks %u, seed %" PRIu64 ": %" PRIu64 " rounds, %u committed, %" PRIu64 " sleeps\n", test.size, test.seed,
            test.rounds, runners[0].commits, sleeps);
-    plan_file_close(&test.plans);
+    test_close(&test);
     return 0;
 }

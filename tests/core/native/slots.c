@@ -29,11 +29,12 @@ void slot_close(struct slot *slot)
     free(slot->out.image);
 }
 
+/* A buffer of no elements, which stands for one that only the root has, is contiguous, as in ascend_rt.hccl. */
 static void place(const struct slot *slot, struct operand *operand, struct dice *dice, uint64_t count)
 {
     size_t item = dtype_nbytes(slot->drawn.dtype);
     operand->base = roll_below(dice, 2) ? operand->device : operand->plain;
-    operand->step = 1 + roll_below(dice, 2);
+    operand->step = count ? 1 + roll_below(dice, 2) : 1;
     EXPECT(count * item * 2 <= REGION_NBYTES);
     for (size_t i = 0; i < REGION_NBYTES; i++)
         operand->base[i] = (unsigned char)(i * 5 + slot->rank);
@@ -43,12 +44,12 @@ static void place(const struct slot *slot, struct operand *operand, struct dice 
 
 static uint64_t in_count(const struct slot *slot)
 {
-    return slot->drawn.count * (slot->drawn.collective == REDUCE_SCATTER ? slot->size : 1);
+    return slot->drawn.count * blocks_in(&slot->drawn, slot->rank, slot->size);
 }
 
 static uint64_t out_count(const struct slot *slot)
 {
-    return slot->drawn.count * (slot->drawn.collective == ALL_GATHER ? slot->size : 1);
+    return slot->drawn.count * blocks_out(&slot->drawn, slot->rank, slot->size);
 }
 
 void slot_prepare(struct slot *slot, struct dice *dice, uint64_t round)

@@ -3,8 +3,9 @@
 #define TEST_SLOTS_H
 
 #include "calls.h"
+#include "threads.h"
 
-enum { MOST_RANKS = 8, FEW = 300, REGION_NBYTES = MOST_RANKS * PACKET_NBYTES * 2 };
+enum { FEW = 300, REGION_NBYTES = MOST_RANKS * PACKET_NBYTES * 2 };
 
 /* `step` 2 leaves every other element out. */
 struct operand {

@@ -7,7 +7,6 @@
  * in device memory, plain or strided memory; perhaps one of them is a mismatch or a refusal, and then it and all behind it
  * must fail alike and leave memory as it was.  After the last batch one rank cancels its streams in the middle of its
  * calls, and nobody hangs. */
-#include <pthread.h>
 #include <string.h>
 
 #include "expect.h"
@@ -16,20 +15,10 @@
 #include "stream.h"
 
 enum { MOST_STREAMS = 3, MOST_CALLS = 6, PIECE_NBYTES = 512 * MOST_RANKS };
-enum { SCRATCH_NBYTES = 1 << 18, WINDOW_NBYTES = 4 << 20 };
-
-struct test {
-    uint32_t size;
-    uint64_t seed, batches;
-    bool sleeps;
-    struct segment segment;
-    struct plan_file plans;
-};
 
 struct runner {
     struct test *test;
     uint32_t rank;
-    pthread_t thread;
     struct arena arena;
     struct communicator communicator;
     struct call_queue queue;
@@ -253,7 +242,7 @@ static void cancelled_batch(struct runner *runner)
 static void *run_rank(void *argument)
 {
     struct runner *runner = argument;
-    for (uint64_t batch = 0; batch < runner->test->batches; batch++)
+    for (uint64_t batch = 0; batch < runner->test->rounds; batch++)
         one_batch(runner, batch);
     EXPECT_EQUAL(runner->communicator.waiter.patience.late_sleeps, 0);
     cancelled_batch(runner);
@@ -261,53 +250,19 @@ static void *run_rank(void *argument)
     return NULL;
 }
 
-static void add_choices(struct runner *runner)
-{
-    static const uint8_t dtypes[] = {DTYPE_INT32, DTYPE_FP32, DTYPE_FP16}, moved[] = {BROADCAST, ALL_GATHER, BARRIER};
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < 3; j++)
-            add_exchanges(&runner->communicator, moved[j], dtypes[i], 0, PACKET_NBYTES);
-        for (uint8_t op = 0; op < REDUCE_OP_COUNT; op++) {
-            add_exchanges(&runner->communicator, ALL_REDUCE, dtypes[i], op, PACKET_NBYTES);
-            add_exchanges(&runner->communicator, REDUCE_SCATTER, dtypes[i], op, PACKET_NBYTES);
-        }
-        for (size_t j = 0; j < runner->test->plans.nplans; j++) {
-            const struct packed *packed = &runner->test->plans.plans[j];
-            if (packed->rank == runner->rank)
-                for (uint8_t op = 0; op < (reduces(packed->collective) ? REDUCE_OP_COUNT : 1); op++)
-                    add_packed(&runner->communicator, packed, dtypes[i], op);
-        }
-    }
-}
-
-static uint64_t allocate(struct runner *runner, uint64_t nbytes)
-{
-    uint64_t offset;
-    EXPECT_EQUAL(arena_malloc(&runner->arena, nbytes, &offset), ARENA_DONE);
-    return offset;
-}
-
 static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 {
-    uint32_t members[MOST_RANKS];
-    for (uint32_t i = 0; i < test->size; i++)
-        members[i] = i;
     *runner = (struct runner){.test = test, .rank = rank, .common = {test->seed}, .own = {test->seed + rank + 1}};
-    EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
     struct communicator *c = &runner->communicator;
-    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
-    c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
-    c->waiter.patience.sleep_ns = UINT64_C(20000000000);
-    c->scratch_offset = allocate(runner, c->scratch_nbytes = SCRATCH_NBYTES);
+    test_open_rank(test, rank, &runner->arena, c);
     c->piece_nbytes = PIECE_NBYTES;
-    c->staging_offset = allocate(runner, 2 * PIECE_NBYTES);
+    c->staging_offset = test_allocate(&runner->arena, 2 * PIECE_NBYTES);
     c->has_staging = true;
     call_queue_open(&runner->queue, c);
     for (uint32_t i = 0; i < MOST_CALLS; i++)
         slot_open(&runner->slots[i], &runner->arena, rank, test->size);
     for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
         open_stream(runner, stream);
-    add_choices(runner);
 }
 
 static void close_rank(struct runner *runner)
@@ -321,25 +276,16 @@ static void close_rank(struct runner *runner)
 
 int main(int argc, char **argv)
 {
-    EXPECT_EQUAL(argc, 6);
-    struct test test = {.size = (uint32_t)strtoul(argv[1], NULL, 0), .seed = strtoull(argv[2], NULL, 0),
-                        .batches = strtoull(argv[3], NULL, 0), .sleeps = !strcmp(argv[5], "sleep")};
+    static struct test test;
     static struct runner runners[MOST_RANKS];
-    EXPECT(test.size >= 1 && test.size <= MOST_RANKS);
-    plan_file_read(&test.plans, argv[4]);
-    struct segment_sizes sizes = {.ranks = test.size, .devices = test.size, .window_nbytes = WINDOW_NBYTES,
-                                  .hbm_limit = UINT64_MAX, .hbm_device_limit = UINT64_MAX};
-    EXPECT_EQUAL(segment_create(&test.segment, &sizes), 0);
+    test_open(&test, argc, argv);
     for (uint32_t rank = 0; rank < test.size; rank++)
         open_rank(&runners[rank], &test, rank);
-    for (uint32_t rank = 0; rank < test.size; rank++)
-        EXPECT_EQUAL(pthread_create(&runners[rank].thread, NULL, run_rank, &runners[rank]), 0);
-    for (uint32_t rank = 0; rank < test.size; rank++)
-        EXPECT_EQUAL(pthread_join(runners[rank].thread, NULL), 0);
+    test_run(&test, run_rank, runners, sizeof *runners);
     printf("streams of %u ranks, seed %" PRIu64 ": %" PRIu64 " batches, %" PRIu64 " failed, %u committed\n", test.size,
-           test.seed, test.batches, runners[0].failures, runners[0].communicator.phase);
+           test.seed, test.rounds, runners[0].failures, runners[0].communicator.phase);
     for (uint32_t rank = 0; rank < test.size; rank++)
         close_rank(&runners[rank]);
-    plan_file_close(&test.plans);
+    test_close(&test);
     return 0;
 }
