@@ -46,6 +46,9 @@ class Failure(NamedTuple):
     where: str
     """the line of the program that queued it"""
     statements: list[tuple[Any, ...]]
+    """what every rank said; of a message, its sender and its receiver"""
+    uneven: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """(from, to, sent, expected) of two ranks whose splits do not agree, in elements; sent equals expected if all do"""
 
 
 class Stream(_core.Stream):

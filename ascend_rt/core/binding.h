@@ -85,7 +85,8 @@ void free_object(PyObject *self);
 /* 0, or -1 with IndexError set. */
 int check_rank(const struct segment_object *self, unsigned rank);
 PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struct note *note);
-/* (how, number, collective, abort word, where, [(call, collective, dtype, op, flags, root, fingerprint, count, note, where)]) */
+/* (how, number, collective, abort word, where, [(call, collective, dtype, op, flags, root, fingerprint, count, note, where)],
+ * (from, to, sent, expected)) */
 PyObject *failure_as_tuple(const struct failure *failure);
 
 /* Device memory that is used until the communicator goes; 0, or -1 with an exception set. */

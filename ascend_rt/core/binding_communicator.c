@@ -120,6 +120,7 @@ static int queue_call(struct communicator_object *self, const struct issue *issu
         return -1;
     task->call.queue = &self->queue;
     task->call.issue = *issue;
+    split_hold(issue->split);
     if (!own_dimensions(&task->call.issue.in) || !own_dimensions(&task->call.issue.out))
         task->kind = TASK_REFUSAL, why = "no memory for the shape of the array";
     task->call.why = why ? malloc(strlen(why) + 1) : NULL;
@@ -264,15 +265,37 @@ PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     return in_python(self, "_barrier", values, 1);
 }
 
-/* _call(collective, dtype, op, root, count, in, out, stream) -> None when done or queued, or what is missing (CALL_NO_*). */
+/* The rows of a split table, from Python's bytes; NULL with an exception set. */
+static struct split *take_split(const struct communicator_object *self, PyObject *rows, const struct operands *operands,
+                                size_t item_nbytes)
+{
+    const char *bytes = NULL;
+    Py_ssize_t nbytes = 0;
+    if (PyBytes_AsStringAndSize(rows, (char **)&bytes, &nbytes) < 0)
+        return NULL;
+    if ((uint64_t)nbytes != SPLIT_NBYTES(self->communicator.size))
+        return PyErr_Format(PyExc_ValueError, "a split table of %zd bytes", nbytes), NULL;
+    struct split *split = malloc(sizeof *split + (size_t)nbytes);
+    if (!split)
+        return PyErr_NoMemory(), NULL;
+    atomic_init(&split->references, 1);
+    const Py_buffer *in = operands->in_object == operands->out_object ? &operands->out : &operands->in;
+    split->in_count = (uint64_t)in->len / item_nbytes;
+    split->out_count = (uint64_t)operands->out.len / item_nbytes;
+    memcpy(split->rows, bytes, (size_t)nbytes);
+    return split;
+}
+
+/* _call(collective, dtype, op, root, count, in, out, stream, split table or None) -> None when done or queued, or what is
+ * missing (CALL_NO_*). */
 PyObject *call_once(PyObject *object, PyObject *args)
 {
     struct communicator_object *self = (struct communicator_object *)object;
     struct call call = {0};
     unsigned long long count;
-    PyObject *in, *out, *given, *stream;
-    if (!PyArg_ParseTuple(args, "bbbIKOOO:_call", &call.collective, &call.dtype, &call.op, &call.root, &count, &in, &out,
-                          &given) ||
+    PyObject *in, *out, *given, *stream, *rows = Py_None;
+    if (!PyArg_ParseTuple(args, "bbbIKOOO|O:_call", &call.collective, &call.dtype, &call.op, &call.root, &count, &in, &out,
+                          &given, &rows) ||
         !begin(self))
         return NULL;
     if (!takes_stream(self, given, &stream))
@@ -282,11 +305,16 @@ PyObject *call_once(PyObject *object, PyObject *args)
     call.count = count;
     if (!operands_get(self, &operands, in, out, &call))
         return NULL;
+    if (rows != Py_None && !(call.split = take_split(self, rows, &operands, dtype_nbytes(call.dtype)))) {
+        operands_release(&operands);
+        return NULL;
+    }
     enum call_end end = communicator_issue(&self->communicator, &call, &issue);
     PyObject *site = end == CALL_DONE ? PyObject_CallMethod(object, "_site", NULL) : NULL;
     PyObject *done = site ? submit(self, &issue, NULL, site, stream, in, out) : NULL;
     Py_XDECREF(site);
     operands_release(&operands);
+    split_release(call.split);
     if (end != CALL_DONE)
         return PyLong_FromLong(end);
     Py_XDECREF(done);

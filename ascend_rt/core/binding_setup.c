@@ -119,6 +119,18 @@ static PyObject *set_staging(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* _set_table(block, offset): device memory for this rank's split tables. */
+static PyObject *set_table(PyObject *object, PyObject *args)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    PyObject *block;
+    unsigned long long offset;
+    if (!PyArg_ParseTuple(args, "OK:_set_table", &block, &offset) || keep_lent_memory(self, block) < 0)
+        return NULL;
+    self->communicator.table_offset = offset;
+    Py_RETURN_NONE;
+}
+
 /* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes) */
 static PyObject *tune(PyObject *object, PyObject *args)
 {
@@ -179,8 +191,10 @@ PyObject *failure_as_tuple(const struct failure *failure)
     const char *communicator = (const char *)atomic_load(&failure->communicator);
     PyObject *id = PyLong_FromVoidPtr(
         communicator ? (void *)(communicator - offsetof(struct communicator_object, communicator)) : NULL);
-    return Py_BuildValue("(NiIiIsN)", id, (int)failure->how, failure->number, failure->collective, failure->abort, failure->where,
-                         statements);
+    const struct uneven *uneven = &failure->uneven;
+    return Py_BuildValue("(NiIiIsN(IIKK))", id, (int)failure->how, failure->number, failure->collective, failure->abort,
+                         failure->where, statements, uneven->from, uneven->to, (unsigned long long)uneven->sent,
+                         (unsigned long long)uneven->expected);
 }
 
 static PyObject *state_now(PyObject *object, PyObject *none)
@@ -312,6 +326,7 @@ static PyMethodDef methods[] = {
     {"_learn_dtype", learn_dtype, METH_VARARGS, "One more dtype object that the hot path knows."},
     {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},
     {"_set_staging", set_staging, METH_VARARGS, "Device memory for arrays that are not in it."},
+    {"_set_table", set_table, METH_VARARGS, "Device memory for the tables of calls whose blocks differ in count."},
     {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
     {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
     {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},

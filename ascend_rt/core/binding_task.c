@@ -54,6 +54,7 @@ static void release_owned(struct task *task)
             free(task->call.issue.in.dimensions);
         if (task->call.issue.out.ndim)
             free(task->call.issue.out.dimensions);
+        split_release(task->call.issue.split);
         free(task->call.why);
         break;
     case TASK_TRANSFER:

@@ -141,7 +141,7 @@ static enum call_end read_lines(struct communicator *c, const struct descriptor 
     return c->differs ? CALL_DIFFERS : CALL_DONE;
 }
 
-enum call_end board_round(struct communicator *c, const struct descriptor *said, bool commits)
+enum call_end board_meet(struct communicator *c, const struct descriptor *said, bool commits)
 {
     struct line *mine = board_begin(c);
     mine->said = *said;
@@ -151,13 +151,22 @@ enum call_end board_round(struct communicator *c, const struct descriptor *said,
     if (end == CALL_ABORTED)
         return end;
     c->round++;
-    if (end == CALL_DIFFERS || !commits)
-        return end;
+    return end;
+}
+
+enum call_end board_commit(struct communicator *c)
+{
     uint32_t verdict = decide(c, VERDICT_COMMIT);
     if (verdict != VERDICT_COMMIT)
         return abort_with(c, verdict);
     c->phase++;
     return CALL_DONE;
+}
+
+enum call_end board_round(struct communicator *c, const struct descriptor *said, bool commits)
+{
+    enum call_end end = board_meet(c, said, commits);
+    return end == CALL_DONE && commits ? board_commit(c) : end;
 }
 
 /* ---- the way out of the data phase ---- */

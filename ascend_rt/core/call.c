@@ -7,7 +7,7 @@
 
 /* ---- calls that touch peers' memory ---- */
 
-static bool anybody_stages(const struct communicator *c)
+bool anybody_stages(const struct communicator *c)
 {
     for (uint32_t rank = 0; rank < c->size; rank++)
         if (board_latest_line(c, rank)->place.staged)
@@ -15,8 +15,7 @@ static bool anybody_stages(const struct communicator *c)
     return false;
 }
 
-/* Elements of one block that fit a piece: whole cache lines, and the same number on every rank. */
-static uint64_t piece_count(const struct communicator *c, const struct issue *issue)
+uint64_t piece_count(const struct communicator *c, const struct issue *issue)
 {
     const struct plan *plan = &issue->choice->plan;
     uint64_t blocks = (uint64_t)(plan->blocks_in > plan->blocks_out ? plan->blocks_in : plan->blocks_out);
@@ -172,6 +171,7 @@ static enum call_end keep_failure(struct communicator *c, enum call_end how, uin
     failure->number = number;
     failure->collective = collective;
     failure->abort = load_acquire(&c->board->abort);
+    failure->uneven = how == CALL_DIFFERS ? c->uneven : (struct uneven){0};
     failure->size = size;
     failure->where[0] = 0;
     if (c->waiter.host.where)
@@ -187,6 +187,7 @@ static enum call_end start(struct communicator *c, uint8_t collective, uint32_t 
 {
     c->waiter.call = number;
     c->waiter.collective = collective;
+    c->uneven = (struct uneven){0};
     return board_may_start(c);
 }
 
@@ -197,7 +198,10 @@ enum call_end communicator_run(struct communicator *c, const struct issue *issue
         struct descriptor said = {.call = issue->number, .collective = issue->collective, .dtype = issue->dtype,
                                   .op = issue->op, .root = issue->root, .fingerprint = issue->choice->fingerprint,
                                   .count = issue->count};
-        end = issue->choice->is_exchange ? exchange_run(c, issue, &said) : run_by_plan(c, issue, &said);
+        if (issue->split)
+            end = split_run(c, issue, &said);
+        else
+            end = issue->choice->is_exchange ? exchange_run(c, issue, &said) : run_by_plan(c, issue, &said);
     }
     return end == CALL_DONE ? end : keep_failure(c, end, issue->collective, issue->number);
 }

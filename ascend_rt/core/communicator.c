@@ -161,19 +161,24 @@ static uint64_t place_buffer(struct issue *issue, const struct view *view, enum 
 static void place_buffers(const struct communicator *c, struct issue *issue)
 {
     const struct plan *plan = &issue->choice->plan;
-    uint64_t nbytes = issue->count * dtype_nbytes(issue->dtype);
+    const struct split *split = issue->split;
+    size_t item_nbytes = dtype_nbytes(issue->dtype);
+    uint64_t in_count = split ? split->in_count : (uint64_t)plan->blocks_in * issue->count;
+    uint64_t out_count = split ? split->out_count : (uint64_t)plan->blocks_out * issue->count;
     issue->scratch_offset = c->scratch_offset;
     issue->outside = issue->staged = 0;
-    if (!is_in_device_memory(c, &issue->in, (uint64_t)plan->blocks_in * nbytes, &issue->in_offset))
+    if (!is_in_device_memory(c, &issue->in, in_count * item_nbytes, &issue->in_offset))
         issue->in_offset = place_buffer(issue, &issue->in, BUFFER_IN, c->staging_offset);
-    if (!is_in_device_memory(c, &issue->out, (uint64_t)plan->blocks_out * nbytes, &issue->out_offset))
+    if (!is_in_device_memory(c, &issue->out, out_count * item_nbytes, &issue->out_offset))
         issue->out_offset = place_buffer(issue, &issue->out, BUFFER_OUT,
                                          c->staging_offset + (issue->same_place ? 0 : c->piece_nbytes));
 }
 
 enum call_end communicator_issue(struct communicator *c, const struct call *call, struct issue *issue)
 {
-    if (call->count > c->segment.job->nbytes)
+    const struct split *split = call->split;
+    const uint64_t most = c->segment.job->nbytes;
+    if (call->count > most || (split && (split->in_count > most || split->out_count > most)))
         return CALL_TOO_LARGE; /* below this, products of count, item size and blocks fit 64 bits */
     const struct choice *choice = communicator_find_choice(c, call);
     if (!choice)
@@ -187,9 +192,10 @@ enum call_end communicator_issue(struct communicator *c, const struct call *call
     issue->op = call->op;
     issue->root = call->root;
     issue->count = call->count;
+    issue->split = call->split;
     issue->in = call->strided_in ? *call->strided_in : view_contiguous(call->in, item_nbytes);
     issue->out = call->strided_out ? *call->strided_out : view_contiguous(call->out, item_nbytes);
-    issue->same_place = call->in == call->out;
+    issue->same_place = call->in == call->out && !split;
     if (!choice->is_exchange) {
         place_buffers(c, issue);
         if (issue->staged && !c->has_staging)

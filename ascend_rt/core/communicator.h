@@ -41,6 +41,7 @@ struct call {
     const void *in;
     void *out;
     const struct view *strided_in, *strided_out; /* NULL: contiguous at in, out */
+    struct split *split;                         /* its blocks differ in count, which is 0 then; or NULL */
 };
 
 /* A call that only has to be run: all that is needed was found when it was issued. */
@@ -51,6 +52,7 @@ struct issue {
     uint32_t root;
     uint64_t count;
     struct view in, out;
+    struct split *split; /* not the issue's own */
     uint32_t outside;    /* bits as below: buffers that are not in device memory */
     uint32_t staged;     /* STAGED_IN, STAGED_OUT: of those, the ones that others touch, or that are not contiguous */
     bool same_place;     /* IN is OUT */
@@ -71,6 +73,12 @@ enum call_end {
     FUNCTION_FAILED, /* a function of the program raised an exception */
 };
 
+/* What rank `from` sends to rank `to`, and how much that one expects, in elements; equal: they agree. */
+struct uneven {
+    uint32_t from, to;
+    uint64_t sent, expected;
+};
+
 /* Why a call failed, kept for whoever tells the program. */
 struct failure {
     _Atomic uint32_t references;
@@ -80,6 +88,7 @@ struct failure {
     uint8_t collective;
     uint32_t abort;           /* CALL_ABORTED: the abort word */
     char where[WHERE_NBYTES]; /* the line of the program that made the call on this rank */
+    struct uneven uneven;     /* CALL_DIFFERS: if all said the same, two whose splits do not agree */
     uint32_t size;            /* CALL_DIFFERS: what every rank said, and where */
     struct statement {
         struct descriptor said;
@@ -116,6 +125,8 @@ struct communicator {
     uint64_t scratch_offset, scratch_nbytes;
     uint64_t staging_offset, piece_nbytes; /* two areas of so many bytes, for IN and for OUT; 0: none yet */
     bool has_staging;
+    uint64_t table_offset; /* where this rank's split table is for the others to read, SPLIT_NBYTES long */
+    struct uneven uneven;  /* found in this round */
     enum kernel_variant kernels;
 
     /* By rank, `size` long each. */
@@ -158,6 +169,10 @@ uint32_t board_abort(struct communicator *communicator, uint32_t cause);
 enum call_end board_may_start(struct communicator *communicator);
 struct line *board_begin(struct communicator *communicator);
 enum call_end board_round(struct communicator *communicator, const struct descriptor *said, bool commits);
+/* Its two halves: all lines are read, and those of calls that commit are decided.  Between them every rank may check what
+ * hangs on the lines, if all come to the same result; who finds a fault does not commit. */
+enum call_end board_meet(struct communicator *communicator, const struct descriptor *said, bool commits);
+enum call_end board_commit(struct communicator *communicator);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);
 void board_overrun(struct communicator *communicator);
 /* Where a rank has the payload of a round. */
@@ -166,13 +181,36 @@ unsigned char *board_payload(const struct communicator *communicator, uint32_t r
 struct line *board_latest_line(const struct communicator *communicator, uint32_t rank);
 struct note *board_latest_note(const struct communicator *communicator, uint32_t rank);
 
-/* ---- exchange.c: a call that is its round ---- */
-enum call_end exchange_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
-
-/* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
+/* Elements of every block that are moved in one round. */
 struct piece {
     uint64_t first, count;
 };
+
+/* ---- exchange.c: a call that is its round ---- */
+enum call_end exchange_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
+
+/* ---- call.c: what calls in pieces have in common ---- */
+bool anybody_stages(const struct communicator *communicator);
+/* Elements of one block that fit a piece: whole cache lines, and the same number on every rank. */
+uint64_t piece_count(const struct communicator *communicator, const struct issue *issue);
+
+/* ---- split.c: calls whose blocks differ in count ---- */
+
+/* By block, in elements: how many there are, and where they begin in the buffer. */
+enum split_row { IN_COUNTS, IN_STARTS, OUT_COUNTS, OUT_STARTS, SPLIT_ROWS };
+#define SPLIT_NBYTES(n) (SPLIT_ROWS * (uint64_t)(n) * sizeof(uint64_t))
+
+struct split {
+    _Atomic uint32_t references;
+    uint64_t in_count, out_count; /* of the whole buffers */
+    uint64_t rows[];              /* SPLIT_ROWS times as many as there are ranks */
+};
+struct split *split_hold(struct split *split);
+void split_release(struct split *split);
+enum call_end split_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
+void split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece, const struct step *step);
+
+/* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
 bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct issue *issue,
                        const struct piece *piece);
 enum wait_end plan_run(struct communicator *communicator, const struct plan *plan, const struct issue *issue,

@@ -151,7 +151,10 @@ enum wait_end plan_run(struct communicator *c, const struct plan *plan, const st
         }
         case STEP_COPY:
         case STEP_REDUCE:
-            move(c, &cut, step, issue);
+            if (issue->split)
+                split_move(c, issue, piece, step);
+            else
+                move(c, &cut, step, issue);
             break;
         }
     }

@@ -12,7 +12,8 @@ class Statement:
     rank: int
     call: int
     collective: str
-    count: int
+    count: int | None
+    """None: its blocks differ in count"""
     dtype: str
     op: str | None
     root: int | None
@@ -60,6 +61,21 @@ def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
         odd = "  !" if len(statements) > 2 and _what(said) != majority else ""
         lines.append(f"  rank {said.rank}{_place(said)}  {_what(said)}{odd}{mark}")
     lines.append(POINTS[points[0]])
+    return "\n".join(lines)
+
+
+def describe_uneven(
+    statements: Sequence[Statement], own_rank: int, group: str, sender: int, receiver: int, sent: int, expected: int
+) -> str:
+    """The same for a collective whose ranks agree in all but how much one sends to another, in elements."""
+    call = f"{statements[0].collective} #{statements[0].call}"
+    odd = f"rank {sender} sends {sent} elements to rank {receiver}, which expects {expected}"
+    lines = [f'{call} of group "{group}": the ranks do not agree on their counts: {odd}']
+    for said in statements:
+        mark = "     <- this rank" if said.rank == own_rank else ""
+        concerned = "  !" if said.rank in (sender, receiver) and len(statements) > 2 else ""
+        lines.append(f"  rank {said.rank}{_place(said)}  {_what(said)}{concerned}{mark}")
+    lines.append("What a rank sends to another must be what that one expects of it, on every pair of ranks.")
     return "\n".join(lines)
 
 
@@ -112,7 +128,7 @@ def _place(said: Statement) -> str:
 def _what(said: Statement) -> str:
     words = [said.collective]
     if said.dtype:
-        words += [f"count={said.count}", f"dtype={said.dtype}"]
+        words += [f"count={said.count}"] * (said.count is not None) + [f"dtype={said.dtype}"]
     if said.op is not None:
         words.append(f"op={said.op}")
     if said.root is not None:

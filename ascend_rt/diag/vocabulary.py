@@ -13,6 +13,7 @@ COLLECTIVES = {
     6: "all_gather",
     7: "reduce_scatter",
     8: "all_to_all_v",
+    9: "all_to_all_vc",
     10: "all_to_all",
     11: "gather",
     12: "scatter",

@@ -55,16 +55,16 @@ def check(spec: Collective, rank: int, size: int, x: Any, out: Any, op: Any, roo
 
     `make(shape, dtype, like)` makes the result where `out` is None and x cannot hold it.
     """
-    op_number = _op_number(op) if spec.reduces else 0
+    op_number = check_op(op) if spec.reduces else 0
     root = _root(root, size) if spec.rooted else 0
     has_x, has_out = (blocks.on(rank, size, root) > 0 for blocks in (spec.blocks_in, spec.blocks_out))
     if has_x:
-        x = _array("x", x)
+        x = check_array("x", x)
         count = _count(spec, x, size)
     else:
-        out = _array("out", out)
+        out = check_array("out", out)
         x, count = np.empty(0, out.dtype), out.size
-    dtype = _dtype_number(x)
+    dtype = dtype_number(x)
     if not has_out and has_x:
         out = np.empty(0, x.dtype)
     elif has_x:
@@ -82,13 +82,13 @@ def check_stream(stream: Any) -> None:
         raise RefusedError("its stream was destroyed")
 
 
-def _array(name: str, x: Any) -> Array:
+def check_array(name: str, x: Any) -> Array:
     if not isinstance(x, np.ndarray):
         raise RefusedError(f"{name} is a {type(x).__name__}; expected a NumPy array, such as rt.array makes")
     return x
 
 
-def _dtype_number(x: Array) -> int:
+def dtype_number(x: Array) -> int:
     number = number_of_dtype(x.dtype)
     if number is None:
         names = ", ".join(DTYPES)
@@ -96,7 +96,7 @@ def _dtype_number(x: Array) -> int:
     return number
 
 
-def _op_number(op: Any) -> int:
+def check_op(op: Any) -> int:
     if isinstance(op, str) and op in OPS:
         return int(OPS[op])
     if isinstance(op, int) and not isinstance(op, bool) and op in OPS.values():
@@ -132,7 +132,7 @@ def _out(spec: Collective, x: Array, out: Any, size: int, make: MakeArray) -> Ar
     shape = _shape_of_out(spec, x, size)
     if out is None:
         return x if spec.in_place is InPlace.SAME else make(shape, x.dtype, x)
-    given = _array("out", out)
+    given = check_array("out", out)
     if given.dtype != x.dtype:
         raise RefusedError(f"out has dtype={given.dtype} and x has dtype={x.dtype}; expected the same")
     if given.size != int(np.prod(shape, dtype=np.int64)):
@@ -150,9 +150,9 @@ def _check_overlap(spec: Collective, rank: int, count: int, x: Array, out: Array
     first_in, first_out = spec.in_place.first_blocks(rank)
     nbytes = count * x.itemsize
     contiguous = x.flags.c_contiguous and out.flags.c_contiguous
-    if not contiguous or _address(x) - first_in * nbytes != _address(out) - first_out * nbytes:
+    if not contiguous or address_of(x) - first_in * nbytes != address_of(out) - first_out * nbytes:
         raise RefusedError(f"x and out overlap; expected separate memory, or in place: {spec.in_place.value}")
 
 
-def _address(x: Array) -> int:
+def address_of(x: Array) -> int:
     return int(x.__array_interface__["data"][0])

@@ -3,10 +3,11 @@
 import zlib
 
 from ..core import _core
-from ..plan.choice import Table, choose
+from ..plan.choice import UNBOUNDED, Table, choose
 from ..plan.exchange import exchange
 from ..plan.packed import fingerprint, lent, pack
 from ..plan.registry import build
+from ..plan.split import ALGORITHM, NUMBERS, SPLIT
 from .arguments import Call
 
 _EXCHANGE_FINGERPRINT = zlib.crc32(b"exchange")
@@ -31,3 +32,10 @@ def add(communicator: _core.Communicator, call: Call, table: Table, packet_nbyte
     least = max(choice.lo_nbytes, most_in_round + 1)
     compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
     communicator._add_plan(*kind, least, choice.hi_nbytes, compared, pack(plan), *lent(plan))
+
+
+def add_split(communicator: _core.Communicator, name: str, dtype: int, op: int, piece_nbytes: int) -> None:
+    """Adds the plan of a collective whose blocks differ in count, for all of its sizes."""
+    plan = build(SPLIT[name], ALGORITHM, communicator.rank, communicator.size)
+    compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
+    communicator._add_plan(NUMBERS[name], dtype, op, -1, 0, UNBOUNDED, compared, pack(plan), *lent(plan))

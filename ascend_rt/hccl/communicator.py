@@ -19,17 +19,21 @@ from ..diag import failure as failure_words
 from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.membership import Membership
+from ..plan import split
 from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
+from ..plan.split import split_spec
 from ..settings import SettingError, Settings
 from . import choices
 from .arguments import Call, RefusedError, check, check_stream
 from .collectives import Collectives
 from .errors import HcclError, HcclResult
+from .splits import Splits
 from .transfers import TRANSFERS, Transfers
 from .types import NUMBER_OF_DTYPE, OP_NAMES
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
+SPLITS = {number: split_spec(name) for name, number in split.NUMBERS.items()}
 KERNELS = {
     "plain": _core.KERNEL_PLAIN,
     "avx2": _core.KERNEL_AVX2,
@@ -56,7 +60,7 @@ CODES = {
 }
 
 
-class Communicator(Collectives, Transfers):
+class Communicator(Collectives, Splits, Transfers):
     """All ranks of a job, which call the same collectives in the same order.
 
     Every method blocks until the call is done on this rank; given a stream it is queued there instead and returns at
@@ -102,6 +106,7 @@ class Communicator(Collectives, Transfers):
         self._membership, self._memory = membership, memory
         self._timeout = settings.hccl_exec_timeout
         self._noticed = False
+        self._has_table = False
         self._table = TABLE
         _by_id[id(self)] = self
 
@@ -174,6 +179,10 @@ class Communicator(Collectives, Transfers):
             return self._transfer_error(failure)
         if failure.how == _core.CALL_DIFFERS:
             statements = [_statement(rank, *said) for rank, said in enumerate(failure.statements)]
+            sender, receiver, sent, expected = failure.uneven
+            if sent != expected:
+                text = disagreement.describe_uneven(statements, self.rank, self.name, *failure.uneven)
+                return HcclError(HcclResult.HCCL_E_PARA, text, [sender, receiver], "EI0005")
             refused = [said.rank for said in statements if said.refusal is not None]
             text = disagreement.describe(statements, self.rank, self.name)
             return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
@@ -260,7 +269,7 @@ def _statement(
     note: str,
     where: str,
 ) -> disagreement.Statement:
-    spec = SPECS.get(collective)
+    spec = SPECS.get(collective) or SPLITS.get(collective)
     refused = bool(flags & _core.LINE_REFUSED)
     transfer = collective in TRANSFERS.values()
     carries_data = transfer or (spec is not None and spec.name != "barrier")
@@ -268,7 +277,7 @@ def _statement(
         rank=rank,
         call=call,
         collective=collective_name(collective),
-        count=count,
+        count=count if collective not in SPLITS else None,
         dtype=DTYPES[dtype] if carries_data and not refused else "",
         op=OP_NAMES[op] if spec is not None and spec.reduces else None,
         root=root if transfer or (spec is not None and spec.rooted) else None,

@@ -1,0 +1,216 @@
+/* Collectives whose blocks differ in count: the plan of the fixed-size collective, each of its chunks a block, which lies
+ * where the tables say.
+ *
+ * A rank's table does not fit its line: it lies in the rank's device memory, is written before the line is posted and
+ * belongs to it.  It stays as it is until every rank has read it: until all have left the call, or, if they do not agree,
+ * have told where it was made.  Every rank checks all tables, so all come to the same result, and only if nothing is wrong
+ * do they commit.
+ *
+ * If a rank stages, the call goes in rounds: of each block the elements from piece.first on, as many as fit a piece.  In
+ * the staging area block b begins at b times that number. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "communicator.h"
+#include "order.h"
+
+struct split *split_hold(struct split *split)
+{
+    if (split)
+        atomic_fetch_add_explicit(&split->references, 1, memory_order_relaxed);
+    return split;
+}
+
+void split_release(struct split *split)
+{
+    if (split && atomic_fetch_sub_explicit(&split->references, 1, memory_order_acq_rel) == 1)
+        free(split);
+}
+
+/* ---- tables ---- */
+
+static uint64_t *table_at(const struct communicator *c, uint64_t offset) { return (uint64_t *)(c->segment.base + offset); }
+
+static uint64_t entry(const struct communicator *c, uint32_t rank, enum split_row row, uint64_t block)
+{
+    const uint64_t *table = table_at(c, board_latest_line(c, rank)->place.scratch);
+    return table[row * (uint64_t)c->size + block];
+}
+
+static bool lies_in_segment(const struct communicator *c, uint64_t offset, uint64_t nbytes)
+{
+    return offset <= c->segment.job->nbytes && nbytes <= c->segment.job->nbytes - offset;
+}
+
+/* Whether all blocks of a buffer that others touch lie in the segment. */
+static bool blocks_lie_in_segment(const struct communicator *c, uint32_t rank, enum split_row counts, int32_t blocks,
+                                  uint64_t offset, size_t item_nbytes)
+{
+    const uint64_t room = (c->segment.job->nbytes - offset) / item_nbytes;
+    for (int32_t block = 0; block < blocks; block++) {
+        uint64_t count = entry(c, rank, counts, (uint64_t)block), start = entry(c, rank, counts + 1, (uint64_t)block);
+        if (start > room || count > room - start)
+            return false;
+    }
+    return true;
+}
+
+static bool places_are_sound(const struct communicator *c, const struct issue *issue)
+{
+    const struct plan *plan = &issue->choice->plan;
+    const size_t item_nbytes = dtype_nbytes(issue->dtype);
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        const struct line *line = board_latest_line(c, rank);
+        if (line->place.scratch % sizeof(uint64_t) || !lies_in_segment(c, line->place.scratch, SPLIT_NBYTES(c->size)) ||
+            !lies_in_segment(c, line->place.in, c->piece_nbytes * !!(line->place.staged & STAGED_IN)) ||
+            !lies_in_segment(c, line->place.out, c->piece_nbytes * !!(line->place.staged & STAGED_OUT)))
+            return false;
+        if (!(line->place.staged & STAGED_IN) && plan->lends[BUFFER_IN] &&
+            !blocks_lie_in_segment(c, rank, IN_COUNTS, plan->blocks_in, line->place.in, item_nbytes))
+            return false;
+        if (!(line->place.staged & STAGED_OUT) && plan->lends[BUFFER_OUT] &&
+            !blocks_lie_in_segment(c, rank, OUT_COUNTS, plan->blocks_out, line->place.out, item_nbytes))
+            return false;
+    }
+    return true;
+}
+
+/* What a rank sends to another is what that one expects of it.  A buffer of one block has the same for all. */
+static bool tables_agree(struct communicator *c, const struct issue *issue)
+{
+    const struct plan *plan = &issue->choice->plan;
+    for (uint32_t from = 0; from < c->size; from++)
+        for (uint32_t to = 0; to < c->size; to++) {
+            uint64_t sent = entry(c, from, IN_COUNTS, plan->blocks_in == 1 ? 0 : to);
+            uint64_t expected = entry(c, to, OUT_COUNTS, plan->blocks_out == 1 ? 0 : from);
+            if (sent != expected) {
+                c->uneven = (struct uneven){from, to, sent, expected};
+                return false;
+            }
+        }
+    return true;
+}
+
+static uint64_t longest_block(const struct communicator *c, const struct plan *plan)
+{
+    uint64_t longest = 0;
+    for (uint32_t rank = 0; rank < c->size; rank++)
+        for (int32_t block = 0; block < plan->blocks_in; block++) {
+            uint64_t count = entry(c, rank, IN_COUNTS, (uint64_t)block);
+            longest = count > longest ? count : longest;
+        }
+    return longest;
+}
+
+/* ---- moving ---- */
+
+/* Elements of a block that are moved in this round. */
+static uint64_t part_of(const struct piece *piece, uint64_t count)
+{
+    uint64_t left = count > piece->first ? count - piece->first : 0;
+    return left < piece->count ? left : piece->count;
+}
+
+static unsigned char *address(const struct communicator *c, const struct issue *issue, const struct piece *piece,
+                              const struct place *place, uint32_t block)
+{
+    static const uint32_t bits[] = {STAGED_IN, STAGED_OUT};
+    const struct line *line = board_latest_line(c, (uint32_t)place->rank);
+    const size_t item_nbytes = dtype_nbytes(issue->dtype);
+    const uint32_t bit = bits[place->buffer];
+    const uint64_t offset = place->buffer == BUFFER_IN ? line->place.in : line->place.out;
+    if (line->place.staged & bit)
+        return c->segment.base + offset + block * piece->count * item_nbytes;
+    const struct view *view = place->buffer == BUFFER_IN ? &issue->in : &issue->out;
+    bool outside = (uint32_t)place->rank == c->rank && issue->outside & bit;
+    unsigned char *base = outside ? view->base : c->segment.base + offset;
+    uint64_t start = entry(c, (uint32_t)place->rank, place->buffer == BUFFER_IN ? IN_STARTS : OUT_STARTS, block);
+    return base + (start + piece->first) * item_nbytes;
+}
+
+void split_move(struct communicator *c, const struct issue *issue, const struct piece *piece, const struct step *step)
+{
+    const struct place *first = &step->dst[0];
+    const enum split_row counts = first->buffer == BUFFER_IN ? IN_COUNTS : OUT_COUNTS;
+    for (uint32_t k = 0; k < (uint32_t)step->n; k++) {
+        uint64_t count = part_of(piece, entry(c, (uint32_t)first->rank, counts, (uint32_t)first->chunk + k));
+        if (count == 0)
+            continue;
+        for (int32_t i = 0; i < step->ndst; i++)
+            c->dsts[i] = address(c, issue, piece, &step->dst[i], (uint32_t)step->dst[i].chunk + k);
+        for (int32_t i = 0; i < step->nsrc; i++)
+            c->srcs[i] = address(c, issue, piece, &step->src[i], (uint32_t)step->src[i].chunk + k);
+        if (step->kind == STEP_COPY)
+            memmove(c->dsts[0], c->srcs[0], count * dtype_nbytes(issue->dtype));
+        else
+            find_reduce(issue->dtype, issue->op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
+    }
+}
+
+static void stage(const struct communicator *c, const struct issue *issue, const struct piece *piece, enum buffer buffer)
+{
+    const struct plan *plan = &issue->choice->plan;
+    const bool in = buffer == BUFFER_IN;
+    const uint64_t *rows = issue->split->rows;
+    const uint64_t *counts = rows + (in ? IN_COUNTS : OUT_COUNTS) * (uint64_t)c->size, *starts = counts + c->size;
+    const struct view *view = in ? &issue->in : &issue->out;
+    unsigned char *area = c->segment.base + (in ? issue->in_offset : issue->out_offset);
+    if (!(issue->staged & (in ? STAGED_IN : STAGED_OUT)))
+        return;
+    for (int32_t block = 0; block < (in ? plan->blocks_in : plan->blocks_out); block++, area += piece->count * view->item_nbytes) {
+        uint64_t count = part_of(piece, counts[block]);
+        if (in)
+            view_read(view, starts[block] + piece->first, count, area);
+        else
+            view_store(view, starts[block] + piece->first, count, area);
+    }
+}
+
+/* ---- a call ---- */
+
+static enum call_end enter(struct communicator *c, const struct issue *issue, const struct descriptor *said)
+{
+    struct line *line = board_begin(c);
+    line->place.in = issue->in_offset;
+    line->place.out = issue->out_offset;
+    line->place.scratch = c->table_offset;
+    line->place.staged = issue->staged;
+    enum call_end end = board_meet(c, said, true);
+    if (end != CALL_DONE)
+        return end;
+    if (!places_are_sound(c, issue) || issue->choice->plan.chunks != 1 || issue->choice->plan.scratch_chunks) {
+        board_overrun(c);
+        return CALL_ABORTED;
+    }
+    if (!tables_agree(c, issue))
+        return CALL_DIFFERS;
+    return board_commit(c);
+}
+
+enum call_end split_run(struct communicator *c, const struct issue *issue, const struct descriptor *said)
+{
+    struct piece piece = {0, piece_count(c, issue)};
+    uint64_t longest;
+    if (c->waiter.host.blocks)
+        c->waiter.host.blocks(c->waiter.host.context);
+    memcpy(table_at(c, c->table_offset), issue->split->rows, SPLIT_NBYTES(c->size));
+    do {
+        stage(c, issue, &piece, BUFFER_IN);
+        enum call_end end = enter(c, issue, said);
+        if (end != CALL_DONE)
+            return end;
+        if (c->waiter.host.committed)
+            c->waiter.host.committed(c->waiter.host.context);
+        longest = longest_block(c, &issue->choice->plan);
+        if (!anybody_stages(c))
+            piece.count = longest;
+        uint32_t peer = c->rank;
+        enum wait_end how = plan_run(c, &issue->choice->plan, issue, &piece, &peer);
+        end = board_leave(c, how, peer);
+        if (end != CALL_DONE)
+            return end;
+        stage(c, issue, &piece, BUFFER_OUT);
+        piece.first += piece.count;
+    } while (piece.first < longest);
+    return CALL_DONE;
+}
