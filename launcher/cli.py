@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import settings
+from ..link.devices import host_devices
 from ..link.limits import usable_cpus
 from . import arguments
 from .program import Program
@@ -62,7 +63,7 @@ def _run(program: Program, given: argparse.Namespace, environ: dict[str, str], f
         grace=given.grace,
         timeout=given.timeout,
         hbm=given.hbm,
-        devices=settings.read(environ).ascend_rt_devices,
+        devices=host_devices(settings.read(environ), given.n),
         prefixed=not given.no_prefix,
         log_folder=given.log_dir,
     )
@@ -110,7 +111,7 @@ def _environment(outer: Mapping[str, str], given: argparse.Namespace) -> dict[st
     if given.acl:
         environ["PYTHONPATH"] = os.pathsep.join([str(PYACL), *environ.get("PYTHONPATH", "").split(os.pathsep)])
     try:
-        settings.read(environ)
+        host_devices(settings.read(environ), given.n)
     except settings.SettingError as error:
         _refuse(str(error))
     return environ

@@ -46,8 +46,8 @@ class JobOptions:
     grace: float
     timeout: float | None
     hbm: int | None
-    devices: int | None
-    """as many as ranks if None"""
+    devices: int
+    """of the host"""
     prefixed: bool
     log_folder: Path | None
 

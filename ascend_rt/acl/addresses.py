@@ -30,7 +30,7 @@ class Range(NamedTuple):
     address: int
     nbytes: int
     device: int | None
-    """whose memory it is; None: the host's"""
+    """whose memory it is, by its number on the host; None: the host's own"""
     live: Live | None
 
     @property
@@ -51,7 +51,7 @@ def own_range(device: LocalDevice, name: str, address: int, nbytes: int) -> Rang
     if found is not None:
         return found
     if 0 < address < HUGE and nbytes < HUGE and device.memory.device.holds(address, nbytes):
-        return Range(address, nbytes, device.index, None)
+        return Range(address, nbytes, device.host_id, None)
     known = "a null pointer." if address == 0 else f"in no live block of device {device.index}; was it freed?"
     raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {known} Expected device memory of acl.rt.malloc")
 
@@ -67,10 +67,11 @@ def device_range(name: str, address: int, nbytes: int) -> Range:
     if index >= 0 and imported_range(segment, address, nbytes):
         return Range(address, nbytes, index, None)
     for device in local.opened():
-        if device.index == index:
+        if device.host_id == index:
             return own_range(device, name, address, nbytes)
-    what = f"memory of device {index}, which this process has neither opened nor imported" if index >= 0 else ""
-    what = what or ("a null pointer" if address == 0 else "no device memory")
+    what = "a null pointer" if address == 0 else "no device memory"
+    if index >= 0:
+        what = f"memory of {local.name_of(index)}, which this process has neither opened nor imported"
     raise invalid(f"{name}={address:#x} ({nbytes} bytes) is {what}. Expected device memory of acl.rt.malloc")
 
 
@@ -128,7 +129,7 @@ def _in_block(device: LocalDevice, name: str, address: int, nbytes: int) -> Rang
     """The range, if a block of acl.rt.malloc lies at its address; AclError (107000) if it leaves the block."""
     # The unit's beginning: what lies behind the last byte of a block, up to the next unit, is in no block.
     live = device.blocks.around(address - address % ALIGNMENT)
-    return None if live is None else _inside(name, address, nbytes, live, device.index)
+    return None if live is None else _inside(name, address, nbytes, live, device.host_id)
 
 
 def _inside(name: str, address: int, nbytes: int, live: Live, device: int | None) -> Range:

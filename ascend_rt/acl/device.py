@@ -1,8 +1,8 @@
 """The devices of this process: its place in the job, memory of each, and the objects that C-named calls have made.
 
-Device ids are those of the host, 0 to n - 1; under hccl-run rank i is at home on device i, which `current()` opens when
-it joins the job. A process may open any other too, also one that another process has opened, as CANN allows: each rank
-has its own part of every device's memory, and the budget of a device counts all of them.
+Devices are numbered from 0 among those that the program sees (link/devices.py); rank i is at home on device i, which
+`current()` opens when it joins the job. A process may open any other too, also one that another process has opened, as
+CANN allows: each rank has its own part of every device's memory, and the budget of a device counts all of them.
 """
 
 import atexit
@@ -10,11 +10,12 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .. import settings as settings_module
 from ..core._core import Block
+from ..link.devices import host_devices, visible_devices
 from ..link.membership import Membership
 from ..link.placement import place
 from ..link.rendezvous import join
@@ -94,8 +95,13 @@ class LocalDevice:
     default_context: int = 0
     blocks: LiveMemory = field(default_factory=LiveMemory)
     peers: set[int] = field(default_factory=set)
-    """devices whose memory may be copied from and to here"""
+    """devices whose memory may be copied from and to here, by their number on the host"""
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def host_id(self) -> int:
+        """Its number among the devices of the host, by which the job's memory knows it."""
+        return self.memory.index
 
     def next_id(self) -> int:
         """A number for a stream or a notify of this device."""
@@ -153,22 +159,19 @@ def open_device(index: int) -> LocalDevice:
         if device is not None:
             return device
         settings = settings_module.read()
-        check_device(index, settings)
         if _membership is None:
+            check_device(index, settings)
             _membership = join(settings)
             atexit.register(leave)
-        memory = DeviceMemory(_membership.segment, index, _membership.rank)
+        check_device(index, settings)
+        memory = DeviceMemory(_membership.segment, host_id(index, settings), _membership.rank, index)
         _devices[index] = LocalDevice(_membership, memory, index)
         return _devices[index]
 
 
 def device_count(settings: settings_module.Settings) -> int:
-    """Devices of the job: ASCEND_RT_DEVICES, or one for each rank. Joins nothing; JoinError if the environment does not
-    make sense."""
-    if _membership is not None:
-        return _membership.segment.devices
-    placement = place(settings)
-    return settings.ascend_rt_devices or (1 if placement is None else placement.size)
+    """How many devices this program sees. Joins nothing; JoinError, SettingError if the environment makes no sense."""
+    return len(_visible(settings))
 
 
 def check_device(index: int, settings: settings_module.Settings) -> int:
@@ -178,6 +181,31 @@ def check_device(index: int, settings: settings_module.Settings) -> int:
         return index
     text = f"rank {own_rank(settings)} was asked for device {index}; expected 0 to {count - 1}: the job has {count}"
     raise AclError(ACL_ERROR_RT_INVALID_DEVICEID, text)
+
+
+def host_id(index: int, settings: settings_module.Settings) -> int:
+    """The number among the devices of the host of one that this program sees."""
+    return _visible(settings)[index]
+
+
+def index_of(device: int) -> int:
+    """What this program calls a device of the host; the number of devices that it sees if it does not see this one."""
+    seen = _visible(settings_module.read())
+    return seen.index(device) if device in seen else len(seen)
+
+
+def name_of(device: int) -> str:
+    """What this program calls a device of the host."""
+    seen = _visible(settings_module.read())
+    own = f"device {seen.index(device)}" if device in seen else "a device that this process does not see"
+    return own if list(seen[: device + 1]) == list(range(device + 1)) else f"{own} ({device} of the host)"
+
+
+def _visible(settings: settings_module.Settings) -> Sequence[int]:
+    if _membership is not None:
+        return visible_devices(settings, _membership.segment.devices)
+    placement = place(settings)
+    return visible_devices(settings, host_devices(settings, 1 if placement is None else placement.size))
 
 
 def own_rank(settings: settings_module.Settings) -> int:

@@ -22,8 +22,9 @@ class DeviceMemory:
     Blocks are 512-byte aligned and taken best fit. What all devices of the job hold together is bounded by its budget.
     """
 
-    def __init__(self, segment: _core.Segment, device: int, rank: int) -> None:
+    def __init__(self, segment: _core.Segment, device: int, rank: int, seen_as: int | None = None) -> None:
         self.segment, self.index, self.rank = segment, device, rank
+        self.name = f"device {device}" if seen_as in (None, device) else f"device {seen_as} ({device} of the host)"
         self.device = _core.Device(segment, device, rank)
 
     def empty(self, shape: Shape, dtype: npt.DTypeLike = np.float32) -> Array:
@@ -62,7 +63,7 @@ class DeviceMemory:
     def _explain(self, nbytes: int, why: str) -> str:
         segment = self.segment
         lines = [
-            f"rank {self.rank} asked for {_mib(nbytes)} of device {self.index}: {why}; the largest free block has "
+            f"rank {self.rank} asked for {_mib(nbytes)} of {self.name}: {why}; the largest free block has "
             f"{_mib(self.device.largest_free)}",
             f"  budget of the job    {_mib(segment.hbm_limit)}, in use {_mib(segment.hbm_in_use)}",
             f"  budget of a device   {_mib(segment.hbm_device_limit)}, in use on this one "

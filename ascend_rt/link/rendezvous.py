@@ -31,6 +31,7 @@ from .. import settings as settings_module
 from ..core._core import Segment, die_with_parent
 from ..settings import Settings
 from . import meeting
+from .devices import host_devices
 from .errors import JoinError
 from .membership import Membership
 from .placement import Placement, place
@@ -65,7 +66,7 @@ def join(settings: Settings) -> Membership:
     if placement is None and job is not None:
         raise JoinError("ASCEND_RT_JOB is set, but no rank and size; hccl-run sets all three", code="EI0001")
     if placement is None or (placement.size == 1 and job is None):
-        return world_of_one(settings.ascend_rt_devices)
+        return world_of_one(host_devices(settings, 1))
     if placement.missing and job is None:
         raise JoinError(
             f"rank {placement.rank}: {placement.missing}, so the ranks cannot meet. Give all ranks of this job the "
@@ -87,8 +88,8 @@ def join(settings: Settings) -> Membership:
     return Membership(placement.rank, segment, connection)
 
 
-def world_of_one(devices: int | None) -> Membership:
-    """A job of this process alone, which is also its server; on one device if none are given."""
+def world_of_one(devices: int) -> Membership:
+    """A job of this process alone, which is also its server."""
     segment = make_job_memory(1, devices=devices)
     segment.set_state(0, RankState.RUNNING, pid=os.getpid())
     return Membership(0, segment, None)

@@ -33,12 +33,9 @@ def make_job_memory(ranks: int, hbm: int | None = None, devices: int | None = No
     hbm: bytes that may be allocated on each device; None: any device may take the whole budget, which is 0.8 of the
     smaller of the machine's memory and the memory limit of the job's cgroup.
 
-    Raises JobMemoryError if there are more ranks than devices, or if not even windows of 64 MiB, or of `hbm`, can be
-    mapped.
+    Raises JobMemoryError if not even windows of 64 MiB, or of `hbm`, can be mapped.
     """
     devices = ranks if devices is None else devices
-    if devices < ranks:
-        raise JobMemoryError(f"{ranks} ranks on {devices} devices; expected a device for each rank (ASCEND_RT_DEVICES)")
     budget = int(BUDGET * usable_memory())
     limit, device_limit = (budget, budget) if hbm is None else (devices * hbm, hbm)
     for window in window_sizes(hbm):

@@ -16,7 +16,8 @@ import socket
 import sys
 import time
 
-from ..settings import read
+from ..settings import SettingError, read
+from .devices import host_devices
 from .process import CAUSE_UNKNOWN, WatchedProcess, cause_of_end, process_state
 from .rendezvous import PACKET_NBYTES
 from .segment import JobMemoryError, make_job_memory
@@ -35,7 +36,7 @@ class Service:
 
     def __init__(self, meeting: socket.socket, size: int) -> None:
         self._rendezvous = Rendezvous(
-            make_job_memory(size, devices=read().ascend_rt_devices),
+            make_job_memory(size, devices=host_devices(read(), size)),
             self._joined,
             self._fence,
             self._left_undone,
@@ -152,7 +153,7 @@ def main() -> None:
     size, early = first_greeting(meeting)
     try:
         service = Service(meeting, size)
-    except JobMemoryError as error:
+    except (JobMemoryError, SettingError) as error:
         for connection in early:
             with contextlib.suppress(OSError):
                 connection.send(f"refused {error}".encode()[:PACKET_NBYTES], socket.MSG_NOSIGNAL)

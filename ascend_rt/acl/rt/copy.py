@@ -117,11 +117,11 @@ def check_peers(to: Range, source: Range) -> None:
     """AclError (107000) unless they lie on one device, or one of the two devices may access the other."""
     if to.device is None or source.device is None or to.device == source.device:
         return
-    pairs = {(device.index, peer) for device in local.opened() for peer in device.peers}
+    pairs = {(device.host_id, peer) for device in local.opened() for peer in device.peers}
     if not pairs & {(to.device, source.device), (source.device, to.device)}:
         raise invalid(
-            f"a copy from device {source.device} to device {to.device}, which may not access each other: on one of "
-            "them call acl.rt.device_enable_peer_access of the other first"
+            f"a copy from {local.name_of(source.device)} to {local.name_of(to.device)}, which may not access each "
+            "other: on one of them call acl.rt.device_enable_peer_access of the other first"
         )
 
 

@@ -5,6 +5,7 @@ import time
 
 from ... import settings as settings_module
 from ...link.errors import JoinError
+from ...link.segment import JobMemoryError
 from ...settings import SettingError
 from .. import device as local
 from ..constants import ACL_HOST
@@ -30,7 +31,7 @@ def set_device(device_id: int, /) -> None:
     index = integer("device_id", device_id)
     try:
         device = local.open_device(index)
-    except (JoinError, SettingError) as error:
+    except (JoinError, SettingError, JobMemoryError) as error:
         raise AclError(ACL_ERROR_RT_DEV_SETUP_ERROR, f"the device cannot be opened: {error}") from None
     if not device.uses:
         device.default_context = local.contexts.add(local.Context(device, is_default=True))

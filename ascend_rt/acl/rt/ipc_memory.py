@@ -31,7 +31,7 @@ def ipc_mem_get_export_key(address: int, size: int, key_len: int, flag: int, /) 
     if size <= 0:
         raise invalid(f"size={size}; expected a positive number of bytes")
     index = device_range("address", address, size).device
-    device = next((opened for opened in local.opened() if opened.index == index), local.in_use())
+    device = next((opened for opened in local.opened() if opened.host_id == index), local.in_use())
     own_range(device, "address", address, size)  # what was imported is not exported again
     return export(device.memory, _core.EXPORT_MEMORY, address, size, to_all=bool(flag))
 
@@ -59,7 +59,7 @@ def ipc_mem_import_by_key(key: str, flag: int, /) -> int:
     device = local.in_use()
     address, _ = follow(device.memory.segment, _core.EXPORT_MEMORY, _text(key))
     index = device.memory.segment.device_at(address)
-    if flag and index != device.index:
+    if flag and index != device.host_id:
         device.peers.add(index)
     return address
 

@@ -70,7 +70,7 @@ def free(address: int, /) -> None:
     segment = local.in_use().memory.segment
     index = segment.device_at(address) if 0 < address < HUGE else -1
     for device in local.opened():
-        live = device.blocks.around(address) if device.index == index else None
+        live = device.blocks.around(address) if device.host_id == index else None
         if live is not None and device.blocks.remove(address):
             close_exports_within(live.address, live.nbytes)
             return
@@ -128,7 +128,7 @@ def _memory_info(attribute: int) -> tuple[int, int]:
         raise invalid(f"attribute={attribute}; expected one of ACL_HBM_MEM and its like")
     segment = device.memory.segment
     left = min(
-        segment.hbm_device_limit - segment.device_in_use(device.index), segment.hbm_limit - segment.hbm_in_use
+        segment.hbm_device_limit - segment.device_in_use(device.host_id), segment.hbm_limit - segment.hbm_in_use
     )
     return max(left, 0), segment.hbm_device_limit
 
@@ -137,7 +137,7 @@ def _memory_info(attribute: int) -> tuple[int, int]:
 def _location(address: int) -> tuple[int, int]:
     found = any_range("address", integer("address", address), 1, writes=False)
     if found.device is not None:
-        return found.device, ACL_MEM_LOCATION_TYPE_DEVICE
+        return local.index_of(found.device), ACL_MEM_LOCATION_TYPE_DEVICE
     return 0, ACL_MEM_LOCATION_TYPE_HOST if found.live is not None else ACL_MEM_LOCATION_TYPE_UNREGISTERED
 
 

@@ -23,23 +23,23 @@ def device_enable_peer_access(peer_id: int, flags: int, /) -> None:
     ranged("flags", flags, 0, 0)
     if peer == device.index:
         raise invalid(f"peer_id={peer} is the calling thread's own device")
-    device.peers.add(peer)
+    device.peers.add(_host_id(peer))
 
 
 @returns_code
 def device_disable_peer_access(peer_id: int, /) -> None:
     """Undo device_enable_peer_access. ret. 107001: no such device; 107000: it was not enabled on this device."""
     device, peer = local.in_use(), _check("peer_id", peer_id)
-    if peer not in device.peers:
+    if _host_id(peer) not in device.peers:
         raise invalid(f"access of device {device.index} to device {peer} was not enabled")
-    device.peers.remove(peer)
+    device.peers.remove(_host_id(peer))
 
 
 @returns_value_and_code
 def device_peer_access_status(device_id: int, peer_id: int, /) -> int:
     """(1 if this process has enabled access of device_id to peer_id, else 0, ret). 107001: no such device."""
     index, peer = _check("device_id", device_id), _check("peer_id", peer_id)
-    return int(any(device.index == index and peer in device.peers for device in local.opened()))
+    return int(any(device.index == index and _host_id(peer) in device.peers for device in local.opened()))
 
 
 @returns_value_and_code
@@ -51,3 +51,7 @@ def get_devices_topo(device_id: int, other_id: int, /) -> int:
 
 def _check(name: str, device_id: int) -> int:
     return local.check_device(integer(name, device_id), settings_module.read())
+
+
+def _host_id(index: int) -> int:
+    return local.host_id(index, settings_module.read())
