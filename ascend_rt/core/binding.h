@@ -130,6 +130,7 @@ PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs
 PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
+PyObject *call_resync(PyObject *self, PyObject *none);
 bool is_stream(const struct communicator_object *self, PyObject *stream);
 PyObject *raise_failure(struct communicator_object *self, struct failure *failure);
 void communicator_says_where(void *gil, char *text, size_t nbytes);

@@ -47,9 +47,11 @@ void communicator_says_where(void *context, char *text, size_t nbytes)
 
 /* ---- blocking ---- */
 
-/* A call, or the refusal of one. */
+/* A call, the refusal of one, or a resync. */
 static enum call_end run(struct communicator *c, const struct issue *issue, const char *why)
 {
+    if (issue->collective == COLLECTIVE_RESYNC)
+        return communicator_resync(c, issue->number);
     return why ? communicator_refuse(c, issue->collective, issue->number, why) : communicator_run(c, issue);
 }
 
@@ -67,6 +69,8 @@ static enum call_end run_in_turn(struct communicator_object *self, const struct 
         board_raise_abort(c->board, ABORT_INTERRUPT, c->members[c->rank], c->members[c->rank] + 1);
     }
     enum call_end end = CALL_ABORTED;
+    if (issue->collective == COLLECTIVE_RESYNC)
+        call_queue_resync(queue, issue->number);
     *failure = interrupted ? NULL : call_queue_skips(queue, issue->number);
     if (*failure) {
         call_queue_told(queue, *failure);
@@ -339,4 +343,14 @@ PyObject *call_refuse(PyObject *object, PyObject *args)
     PyObject *done = submit(self, &issue, why, site, stream, Py_None, Py_None);
     Py_DECREF(site);
     return done;
+}
+
+PyObject *call_resync(PyObject *object, PyObject *none)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    (void)none;
+    if (!begin(self))
+        return NULL;
+    struct issue issue = {.collective = COLLECTIVE_RESYNC, .number = communicator_take_number(&self->communicator)};
+    return submit(self, &issue, NULL, NULL, NULL, Py_None, Py_None);
 }

@@ -316,6 +316,7 @@ static PyMethodDef methods[] = {
     {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS,
      "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
+    {"_resync", call_resync, METH_NOARGS, "Take the highest call number of all ranks."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
     {"_transfer", call_transfer, METH_VARARGS, "Run or queue sends and receives; or say for which peer staging is missing."},
     {"_set_channel_staging", set_channel_staging, METH_VARARGS, "Device memory for what is sent to one peer and is not in it."},

@@ -120,6 +120,13 @@ static bool died_after_its_line(const struct communicator *c)
     return false;
 }
 
+/* A resync is there because the numbers differ. */
+static bool agree(const struct descriptor *mine, const struct descriptor *theirs)
+{
+    return !memcmp(mine, theirs, sizeof *mine) ||
+           (mine->collective == COLLECTIVE_RESYNC && theirs->collective == COLLECTIVE_RESYNC);
+}
+
 static enum call_end read_lines(struct communicator *c, const struct descriptor *said, bool commits)
 {
     enum heed heed = HEED_ALL;
@@ -135,7 +142,7 @@ static enum call_end read_lines(struct communicator *c, const struct descriptor 
                 return result;
         if (notify_number(&line->round) != (c->round & (UINT32_MAX >> NOTIFY_SHIFT)))
             return abort_with(c, board_cause(c, ABORT_OVERRUN, peer));
-        if (memcmp(&line->said, said, sizeof *said) || line->said.flags & LINE_REFUSED)
+        if (!agree(said, &line->said) || line->said.flags & LINE_REFUSED)
             c->differs = true;
     }
     return c->differs ? CALL_DIFFERS : CALL_DONE;

@@ -213,6 +213,22 @@ enum call_end communicator_call(struct communicator *c, const struct call *call)
     return end == CALL_DONE ? communicator_run(c, &issue) : end;
 }
 
+enum call_end communicator_resync(struct communicator *c, uint32_t number)
+{
+    enum call_end end = start(c, COLLECTIVE_RESYNC, number);
+    struct descriptor said = {.call = number, .collective = COLLECTIVE_RESYNC};
+    if (end == CALL_DONE)
+        end = board_round(c, &said, false);
+    if (end != CALL_DONE)
+        return keep_failure(c, end, COLLECTIVE_RESYNC, number);
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        uint32_t theirs = board_latest_line(c, rank)->said.call;
+        if ((int32_t)(theirs - c->call) > 0) /* numbers may wrap */
+            c->call = theirs;
+    }
+    return CALL_DONE;
+}
+
 /* ---- rounds that carry only text ---- */
 
 static enum call_end round_with_note(struct communicator *c, struct descriptor *said, const char *text)

@@ -11,7 +11,8 @@
 #include "view.h"
 #include "wait.h"
 
-/* HcclCMDType of what the binding makes by itself; COLLECTIVE_TELL is ours: a round that carries nothing but notes. */
+/* HcclCMDType of what the binding makes by itself; two are ours: a round in which all ranks take the highest number of a
+ * call, and one that carries nothing but notes. */
 enum collective {
     BROADCAST = 1,
     ALL_REDUCE = 2,
@@ -19,6 +20,7 @@ enum collective {
     RECEIVE = 5,
     BATCH_SEND_RECV = 13,
     BARRIER = 103,
+    COLLECTIVE_RESYNC = 254,
     COLLECTIVE_TELL = 255
 };
 enum { ROOT_ANY = UINT32_MAX };
@@ -157,6 +159,8 @@ enum call_end communicator_run(struct communicator *communicator, const struct i
 enum call_end communicator_call(struct communicator *communicator, const struct call *call);
 /* Takes part in the round of a call whose arguments are wrong on this rank; ends with CALL_DIFFERS or CALL_ABORTED. */
 enum call_end communicator_refuse(struct communicator *communicator, uint8_t collective, uint32_t number, const char *why);
+/* Sets the numbers of the ranks equal, to the highest of all.  Nothing that is issued before it may run behind it. */
+enum call_end communicator_resync(struct communicator *communicator, uint32_t number);
 /* A round that carries a note of every rank and no call. */
 enum call_end communicator_tell(struct communicator *communicator, const char *text);
 

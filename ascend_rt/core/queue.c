@@ -60,6 +60,14 @@ struct failure *call_queue_skips(struct call_queue *queue, uint32_t number)
     return failure;
 }
 
+void call_queue_resync(struct call_queue *queue, uint32_t number)
+{
+    pthread_mutex_lock(&queue->lock);
+    if (queue->disagreement)
+        queue->until = number - 1;
+    pthread_mutex_unlock(&queue->lock);
+}
+
 void call_queue_disagree(struct call_queue *queue, struct failure *failure, struct failure *cause)
 {
     const struct communicator *none = NULL;

@@ -30,6 +30,8 @@ void call_queue_pass(struct call_queue *queue, uint32_t ticket, const struct wai
 
 /* In turn: the failure with which call `number` fails unrun (a reference for the caller), or NULL: it runs. */
 struct failure *call_queue_skips(struct call_queue *queue, uint32_t number);
+/* In turn: a resync is call `number`; what had to be skipped before it has been, told to the program or not. */
+void call_queue_resync(struct call_queue *queue, uint32_t number);
 /* In turn: a queued call has disagreed.  `cause`: what failed on this rank before, so that it refused; or NULL. */
 void call_queue_disagree(struct call_queue *queue, struct failure *failure, struct failure *cause);
 /* The program is told of `failure`, having issued calls up to the latest of its communicator. */

@@ -25,7 +25,7 @@ class Statement:
 # The points in the order in which they explain: a different collective makes all others differ too.
 POINTS = {
     "collective": "Every rank must make the same calls in the same order. Often a branch that only some ranks take.",
-    "call": "A rank skipped or added a call. Make the same calls on every rank, or comm.destroy() and start anew.",
+    "call": "A rank skipped or added a call. Make the same calls on every rank, or comm.resync() on all.",
     "dtype": "Every rank must pass arrays of the same dtype.",
     "count": "Every rank must pass the same count. Often the last, shorter batch: pad it or drop it on all ranks.",
     "op": "Every rank must pass the same op.",

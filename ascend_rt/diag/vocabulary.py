@@ -3,7 +3,7 @@
 from ..link.states import AbortKind as AbortKind
 from ..link.states import RankState as RankState
 
-# HcclCMDType, by the names of our methods; 255 is ours: a round that only carries notes.
+# HcclCMDType, by the names of our methods; 254 and 255 are ours.
 COLLECTIVES = {
     1: "broadcast",
     2: "all_reduce",
@@ -21,6 +21,7 @@ COLLECTIVES = {
     16: "all_gather_v",
     17: "reduce_scatter_v",
     103: "barrier",
+    254: "resync",
     255: "telling why a call failed",
 }
 

@@ -117,6 +117,19 @@ class Communicator(Collectives, Splits, Transfers):
         """This rank uses the communicator no more. Waits for nobody; calling it again does nothing."""
         self._close()
 
+    def resync(self) -> None:
+        """Go on after a disagreement: all ranks take the highest call number of any of them.
+
+        Ranks number their calls. A rank that had more calls queued than the others when one failed has counted them,
+        though they are not run, and its next call would be told apart from the others' by its number. Every rank must
+        call this, and make the same calls from there on. It is never queued and moves no data: it blocks until what is
+        queued on this rank is over and every rank is here. Streams that failed must be synchronized as ever.
+
+        Raises HcclError: HCCL_E_PARA if a rank makes another call instead, which all are told; the first cause if the
+        communicator has ended, since then only a new job goes on.
+        """
+        self._resync()
+
     # ---- what the native base hands over ----
 
     def _all_reduce(self, x: Any, out: Any, op: Any, stream: Any) -> Array:

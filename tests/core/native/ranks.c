@@ -3,7 +3,7 @@
  *     ranks SIZE SEED ROUNDS PLANFILE spin|sleep
  *
  * Every call is one of: payload in the line, a plan of the file, a mismatch (one rank makes another call), a refusal,
- * a tell.  After it each rank compares all of its memory, borders included, with what a plain fold of everybody's data
+ * a tell, a shift of the numbers that a resync ends.  After it each rank compares all of its memory, borders included, with what a plain fold of everybody's data
  * gives. */
 #include "calls.h"
 #include "elements.h"
@@ -13,7 +13,7 @@
 
 enum { BORDER_NBYTES = 256, MOST_SHIFT = 16 };
 enum { REGION_NBYTES = MOST_RANKS * MOST_COUNT * 4 + 2 * BORDER_NBYTES + MOST_SHIFT * 4 };
-enum event { PAYLOAD, PLAN, MISMATCH, REFUSAL, TELL };
+enum event { PAYLOAD, PLAN, MISMATCH, REFUSAL, TELL, SHIFT };
 
 /* One rank: its own memory and its own view of the sequence. */
 struct runner {
@@ -26,6 +26,7 @@ struct runner {
     unsigned char *image[2];     /* what they must hold */
     uint32_t calls, commits;     /* expected */
     uint32_t failures;
+    uint32_t mismatched_shifts; /* one call more than the round has */
 };
 
 /* ---- memory: two regions, each with borders, filled before and compared after every call ---- */
@@ -138,6 +139,33 @@ static void call_other_than_the_rest(struct runner *runner, uint64_t round, cons
     }
 }
 
+/* Some ranks have counted calls that were not run: a mismatch, and a resync ends it. */
+static void shift_numbers(struct runner *runner, uint64_t round, const struct drawn *drawn)
+{
+    struct communicator *c = &runner->communicator;
+    uint32_t shifts[MOST_RANKS], most = 0, least = UINT32_MAX;
+    for (uint32_t rank = 0; rank < runner->test->size; rank++) {
+        shifts[rank] = roll_below(&runner->common, 3);
+        most = shifts[rank] > most ? shifts[rank] : most;
+        least = shifts[rank] < least ? shifts[rank] : least;
+    }
+    for (uint32_t i = 0; i < shifts[runner->rank]; i++)
+        communicator_take_number(c);
+    uint32_t calls = runner->calls;
+    if (most > least) {
+        struct buffers at = place_buffers(runner, drawn);
+        fill(runner, &at, round, drawn);
+        EXPECT_EQUAL(make_call(runner, &at, drawn), CALL_DIFFERS);
+        compare(runner, drawn);
+        for (uint32_t rank = 0; rank < runner->test->size; rank++)
+            EXPECT_EQUAL(c->failure->statements[rank].said.call, calls + shifts[rank] + 1);
+        runner->mismatched_shifts++;
+    }
+    EXPECT_EQUAL(communicator_resync(c, communicator_take_number(c)), CALL_DONE);
+    runner->calls += most + 1;
+    EXPECT_EQUAL(c->call, runner->calls);
+}
+
 /* ---- text ---- */
 
 /* Longer than a note now and then: it is clipped. */
@@ -198,7 +226,7 @@ static struct drawn draw_call(const struct test *test, struct dice *dice)
 static void one_round(struct runner *runner, uint64_t round)
 {
     const struct test *test = runner->test;
-    static const enum event events[] = {PAYLOAD, PAYLOAD, PLAN, PLAN, PLAN, PLAN, MISMATCH, REFUSAL, TELL};
+    static const enum event events[] = {PAYLOAD, PAYLOAD, PLAN, PLAN, PLAN, PLAN, MISMATCH, REFUSAL, TELL, SHIFT};
     enum event event = events[roll_below(&runner->common, sizeof events / sizeof *events)];
     uint32_t odd = roll_below(&runner->common, test->size);
     struct drawn drawn = event == PAYLOAD ? draw_payload(&runner->common, test->size)
@@ -221,6 +249,9 @@ static void one_round(struct runner *runner, uint64_t round)
         break;
     case TELL:
         tell(runner, round);
+        break;
+    case SHIFT:
+        shift_numbers(runner, round, &drawn);
         break;
     }
 }
@@ -247,7 +278,7 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
 static uint64_t close_rank(struct runner *runner, const struct runner *first)
 {
     struct communicator *c = &runner->communicator;
-    EXPECT_EQUAL(c->round, 1 + runner->test->rounds + runner->failures); /* each was told in a round of its own */
+    EXPECT_EQUAL(c->round, 1 + runner->test->rounds + runner->failures + 2 * runner->mismatched_shifts); /* each was told in a round of its own */
     EXPECT_EQUAL(c->call, runner->calls);
     EXPECT_EQUAL(c->phase, runner->commits);
     EXPECT_EQUAL(runner->calls, first->calls);
