@@ -21,6 +21,7 @@ from ..link.placement import place
 from ..link.rendezvous import join
 from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_CONTEXT, AclError
 from .event import Event
+from .exported import close_exports
 from .exported import forget as forget_exports
 from .handles import Handles, LiveMemory
 from .memory import DeviceMemory
@@ -127,6 +128,8 @@ class LocalDevice:
         for handle, notify in notifies.items():
             if notify.device is self:
                 notifies.remove(handle)
+                close_exports(notify.address.__eq__)
+        close_exports(lambda address: self.blocks.around(address) is not None)
         self.blocks, self.peers = LiveMemory(), set()
 
 

@@ -6,6 +6,7 @@ in the job's memory, and a random token that the record must hold: a key that wa
 
 import os
 import secrets
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..core import _core
@@ -91,10 +92,10 @@ def close(key: str) -> None:
     held.segment.withdraw(held.block.offset)
 
 
-def close_exports_within(address: int, nbytes: int) -> None:
-    """The memory is freed: keys that lead into it lead nowhere."""
+def close_exports(is_freed: Callable[[int], bool]) -> None:
+    """Memory is freed: keys that lead to such addresses lead nowhere."""
     for key, held in list(_exports.items()):
-        if address <= held.address < address + max(nbytes, 1):
+        if is_freed(held.address):
             del _exports[key]
             held.segment.withdraw(held.block.offset)
 

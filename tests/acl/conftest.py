@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import ascend_rt as rt
 from ascend_rt import acl
 from ascend_rt.acl.device import find_stream, leave
 
@@ -13,11 +14,16 @@ DEVICES = 3
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[None]:
-    leave()
+    _leave()
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("ASCEND_RT_DEVICES", str(DEVICES))
         yield
-        leave()
+        _leave()
+
+
+def _leave() -> None:
+    rt.finalize()  # if arrays were made
+    leave()
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_wild_handles_give_codes(device: int, function: Callable[..., Any], data: Any) -> None:
     arguments = data.draw(st.lists(WILD.filter(bool), min_size=CALLS[function], max_size=CALLS[function]))

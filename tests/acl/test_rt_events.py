@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ascend_rt import acl
+from ascend_rt.acl.device import find_stream
 from ascend_rt.acl.stream import Stream
 
 INVALID = acl.ACL_ERROR_RT_PARAM_INVALID
@@ -103,6 +104,7 @@ def test_streams_that_wait_for_each_other_are_told(device: int, stream: int, usu
 def test_a_wait_for_an_event_has_a_limit(device: int, stream: int, hold: Hold, usual_limit: None) -> None:
     event, other = made(acl.rt.create_event()), made(acl.rt.create_stream())
     assert acl.rt.set_op_wait_timeout(1) == 0
+    find_stream(other).set_event_timeout(20_000_000)  # not so long, for a test
     release = hold(stream)
     assert acl.rt.record_event(event, stream) == acl.rt.stream_wait_event(other, event) == 0
     assert acl.rt.synchronize_stream(other) == acl.ACL_ERROR_RT_STREAM_SYNC_TIMEOUT

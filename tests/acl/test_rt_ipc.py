@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import ascend_rt as rt
 from ascend_rt import acl
 from ascend_rt.testing import RankPool
 
@@ -178,6 +179,19 @@ def test_keys_end_with_their_memory(device: int) -> None:
     assert acl.rt.ipc_mem_import_by_key(key, 0) == (address, 0)
     assert acl.rt.free(address) == 0 and acl.rt.ipc_mem_close(key) == 0
     assert acl.rt.ipc_mem_import_by_key(key, 0) == (0, INVALID)
+
+
+def test_keys_end_with_the_device(device: int) -> None:
+    _, key = exported()
+    notify_key = made(acl.rt.notify_get_export_key(made(acl.rt.create_notify(0)), 65, 2))
+    assert acl.rt.reset_device(0) == acl.rt.set_device(0) == 0
+    assert acl.rt.ipc_mem_import_by_key(key, 0) == acl.rt.notify_import_by_key(notify_key, 0) == (0, INVALID)
+
+
+def test_memory_of_arrays_is_not_exported(device: int) -> None:
+    x = rt.zeros(8)
+    assert acl.rt.ipc_mem_get_export_key(acl.util.numpy_to_ptr(x), 8, 65, 1) == (0, INVALID)
+    assert "memory of an array" in acl.get_recent_err_msg()
 
 
 def test_keys_are_of_one_kind(device: int) -> None:

@@ -19,10 +19,10 @@ from ..return_codes import integer, ranged, returns_code, returns_value_and_code
 
 @returns_value_and_code
 def ipc_mem_get_export_key(address: int, size: int, key_len: int, flag: int, /) -> str:
-    """(key, ret) of `size` bytes of device memory that this process has allocated. key_len is 65.
+    """(key, ret) of `size` bytes of a block of malloc. key_len is 65.
 
-    flag 0: only processes of ipc_mem_set_import_pid may import it; 1: all of the job. 107000: no such memory, size is
-    not positive, key_len is not 65, no such flag.
+    flag 0: only processes of ipc_mem_set_import_pid may import it; 1: all of the job. 107000: no such memory (an
+    array's, which nobody frees by name, is none), size is not positive, key_len is not 65, no such flag.
     """
     address, size = integer("address", address), integer("size", size)
     ranged("key_len", key_len, KEY_NBYTES, KEY_NBYTES)
@@ -32,7 +32,8 @@ def ipc_mem_get_export_key(address: int, size: int, key_len: int, flag: int, /) 
         raise invalid(f"size={size}; expected a positive number of bytes")
     index = device_range("address", address, size).device
     device = next((opened for opened in local.opened() if opened.host_id == index), local.in_use())
-    own_range(device, "address", address, size)  # what was imported is not exported again
+    if own_range(device, "address", address, size).live is None:  # nor may be what was imported
+        raise invalid(f"address={address:#x} is memory of an array; expected a block of acl.rt.malloc")
     return export(device.memory, _core.EXPORT_MEMORY, address, size, to_all=bool(flag))
 
 

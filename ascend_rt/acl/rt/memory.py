@@ -21,7 +21,7 @@ from ..errors import (
     ACL_ERROR_RT_MEMORY_ALLOCATION,
     AclError,
 )
-from ..exported import close_exports_within
+from ..exported import close_exports
 from ..handles import Live
 from ..return_codes import integer, returns_code, returns_value_and_code
 
@@ -72,7 +72,7 @@ def free(address: int, /) -> None:
     for device in local.opened():
         live = device.blocks.around(address) if device.host_id == index else None
         if live is not None and device.blocks.remove(address):
-            close_exports_within(live.address, live.nbytes)
+            close_exports(range(live.address, live.address + live.nbytes).__contains__)
             return
     raise invalid(f"{address:#x} is not the beginning of a live block of acl.rt.malloc; was it freed before?")
 

@@ -12,7 +12,7 @@ from ..constants import (
     ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS,
 )
 from ..errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_PARAM_INVALID, AclError
-from ..exported import KEY_NBYTES, allow, close, close_exports_within, export, follow, imported_range, key_of
+from ..exported import KEY_NBYTES, allow, close, close_exports, export, follow, imported_range, key_of
 from ..return_codes import integer, ranged, returns_code, returns_value_and_code
 from .ipc_memory import integers
 
@@ -40,7 +40,7 @@ def destroy_notify(notify: int, /) -> None:
     """ret. What is queued with it already goes on using it; its key leads nowhere. 107017: no such notify."""
     owned = local.notifies.remove(integer("notify", notify))
     if owned.block is not None:
-        close_exports_within(owned.address, FLAG_NBYTES)
+        close_exports(owned.address.__eq__)
     elif all(other.key != owned.key for _, other in local.notifies.items()):
         close(owned.key)
 
