@@ -22,6 +22,16 @@ from .c_api import (
     HcclReduceScatter,
     HcclScatter,
 )
+from .c_api_pairs import (
+    HcclAllGatherV,
+    HcclAlltoAllV,
+    HcclAlltoAllVC,
+    HcclBatchSendRecv,
+    HcclRecv,
+    HcclReduceScatterV,
+    HcclSend,
+    HcclSendRecvItem,
+)
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
 from .transfers import HcclSendRecvType, Recv, Send
@@ -31,9 +41,13 @@ __all__ = [
     "HCCL_ROOT_INFO_BYTES",
     "Communicator",
     "HcclAllGather",
+    "HcclAllGatherV",
     "HcclAllReduce",
     "HcclAlltoAll",
+    "HcclAlltoAllV",
+    "HcclAlltoAllVC",
     "HcclBarrier",
+    "HcclBatchSendRecv",
     "HcclBroadcast",
     "HcclCommDestroy",
     "HcclCommInitRootInfo",
@@ -44,11 +58,15 @@ __all__ = [
     "HcclGetRankId",
     "HcclGetRankSize",
     "HcclGetRootInfo",
+    "HcclRecv",
     "HcclReduce",
     "HcclReduceOp",
     "HcclReduceScatter",
+    "HcclReduceScatterV",
     "HcclResult",
     "HcclScatter",
+    "HcclSend",
+    "HcclSendRecvItem",
     "HcclSendRecvType",
     "Recv",
     "Send",
