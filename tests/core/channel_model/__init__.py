@@ -2,8 +2,9 @@
 
 What is modelled.  Each rank makes transfers as its script says, by the steps of ascend_rt/core/channel.c and
 transfer.c, on the words of layout.h.  A rank may die between any two steps, the server of the job then says so; any
-wait may time out; ranks leave when their script ends.  How a rank sleeps on its bell is one step, not possible until the bell is another
-than it was or an alarm is raised: so a bell that is rung before its word, or looked at after it, is found as a hang.
+wait may time out; ranks leave when their script ends.  How a rank sleeps on its bell is one step, not possible until
+the bell is another than it was or an alarm is raised: so a bell that is rung before its word, or looked at after it, is
+found as a hang.
 
 A script is a list of transfers: "s1" sends message 1 directly, "p1" in pieces, "r1" receives it, "s1+r2" is a batch;
 ' : with another count than the other side has.
