@@ -109,11 +109,11 @@ static struct failure *run_call(struct stream *stream, struct task *task, struct
     host.attend = NULL; /* a turn is waited for even by who is cancelled: it has to be passed on */
     call_queue_wait(queue, task->call.ticket, &host, &stream->patience);
     struct failure *failure = NULL;
-    if (is_dropped(task))
-        atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
-    else
+    bool dropped = is_dropped(task);
+    if (!dropped)
         failure = run_in_turn(stream, task, poisoned);
-    if (failure && is_dropped(task))
+    /* What stream_abort drops, the program has chosen to drop. */
+    if ((dropped || failure) && load_acquire(&stream->cancelled))
         atomic_fetch_add_explicit(&stream->calls_not_run, 1, memory_order_relaxed);
     call_queue_pass(queue, task->call.ticket, &host);
     return failure;

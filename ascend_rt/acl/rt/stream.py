@@ -77,7 +77,8 @@ def stream_query(stream: int, /) -> int:
 @returns_code
 def stream_abort(stream: int, /) -> None:
     """Drop what is queued on a stream and wait until what runs has given up. ret. Its next synchronisation gives
-    107023, and what is queued from here on runs. A collective that runs ends its communicator on every rank."""
+    107023, and what is queued from here on runs. A collective that is under way ends its communicator on every rank;
+    after one that was not, the ranks' next calls do not agree, until comm.resync()."""
     held = local.find_stream(integer("stream", stream))
     held.drop_queued()
     held.finish(0.0)
