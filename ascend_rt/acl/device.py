@@ -18,7 +18,7 @@ from ..core._core import Block
 from ..link.devices import host_devices, visible_devices
 from ..link.membership import Membership
 from ..link.placement import place
-from ..link.rendezvous import join
+from ..link.rendezvous import enter
 from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_CONTEXT, AclError
 from .event import Event
 from .exported import close_exports
@@ -146,8 +146,8 @@ _thread = threading.local()
 
 
 def current() -> LocalDevice:
-    """The device that this process is at home on. The first call joins the job: it blocks until every rank has joined,
-    at most HCCL_CONNECT_TIMEOUT seconds, and raises JoinError or SettingError if that fails."""
+    """The device that this process is at home on. The first call joins the job, and waits for no other rank; raises
+    JoinError or SettingError if that fails."""
     global _home
     if _home is None:
         _home = open_device(own_device_id(settings_module.read()))
@@ -164,7 +164,7 @@ def open_device(index: int) -> LocalDevice:
         settings = settings_module.read()
         if _membership is None:
             check_device(index, settings)
-            _membership = join(settings)
+            _membership = enter(settings)
             atexit.register(leave)
         check_device(index, settings)
         memory = DeviceMemory(_membership.segment, host_id(index, settings), _membership.rank, index)

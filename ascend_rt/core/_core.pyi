@@ -92,14 +92,22 @@ class Segment:
         """Whether a key that `find` has followed leads to something still."""
     def set_state(self, rank: int, state: int, cause: int = 0, pid: int = 0) -> None:
         """For the server of the job only: publish a rank's state; stamps it with the monotonic clock."""
-    def raise_abort(self, kind: int, culprit: int) -> None:
-        """For the server of the job only: end the world's communicator (kind 2: death). The first cause stays."""
-    def abort_word(self) -> int: ...
-    def line(self, rank: int, slot: int) -> Line:
-        """What `rank` last wrote on slot 0 or 1 of the world's board: for reports while nobody holds still."""
+    def group_boards(self) -> tuple[int, int]:
+        """(offset, bytes): where the server of the job gives out boards of groups, in pages."""
+    def wipe(self, offset: int, nbytes: int, /) -> None:
+        """For the server of the job only: make the pages of a board that no rank has any more fresh again."""
+    def raise_abort(self, kind: int, culprit: int, board: int = 0, /) -> None:
+        """End the communicator of the board at an offset, 0 for the world's (kind 2: death). The first cause stays."""
+    def abort_word(self, board: int = 0, /) -> int: ...
+    def line(self, rank: int, slot: int, board: int = 0, ranks: int = ..., /) -> Line:
+        """What `rank` last wrote on slot 0 or 1 of the world's board, or of that of a group of so many ranks: for
+        reports while nobody holds still."""
 
 def die_with_parent(parent: int) -> None:
     """SIGKILL this process when its parent dies; kills it at once if `parent` is not its parent any more."""
+
+def board_nbytes(ranks: int, /) -> int:
+    """Size of the board of a communicator of so many ranks."""
 
 def has_kernels(variant: int) -> bool:
     """Whether this build contains a variant of the reduction kernels (KERNEL_*) and this processor runs it."""
@@ -171,6 +179,8 @@ class Communicator:
         size: int,
         dtypes: dict[np.dtype[np.generic], int],
         streams: type[Stream],
+        members: tuple[int, ...] | None,
+        board: int,
     ) -> Self: ...
     def all_reduce(
         self, x: Array, out: Array | None = None, op: Any = "sum", stream: Stream | None = None
@@ -233,6 +243,9 @@ class Communicator:
     ) -> None: ...
     def _stop_when_committed(self) -> None: ...
     def _close(self) -> None: ...
+    def _in_use(self) -> bool: ...
+    def _release(self) -> None: ...
+    def _abort_word(self) -> int: ...
     def _now(self) -> tuple[int, int, bool, int]:
         """(collective, call, whether lines differ, the rank of the job whose way out of the data phase is all it waits
         for, or -1) of the call that runs."""

@@ -142,6 +142,7 @@ static PyObject *chunk_start_of(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"die_with_parent", die_with_parent, METH_O, "SIGKILL this process when its parent dies."},
+    {"board_nbytes", board_nbytes, METH_O, "Size of the board of a communicator of so many ranks."},
     {"has_kernels", has_kernels, METH_VARARGS, "Whether this processor runs a variant of the reduction kernels."},
     {"reduce", reduce_buffers, METH_VARARGS, "Run one reduction kernel on two sources."},
     {"chunk_start", chunk_start_of, METH_VARARGS, "Where a flat chunk begins, in elements."},

@@ -84,6 +84,8 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 void free_object(PyObject *self);
 /* 0, or -1 with IndexError set. */
 int check_rank(const struct segment_object *self, unsigned rank);
+/* board_nbytes(ranks) */
+PyObject *board_nbytes(PyObject *module, PyObject *argument);
 PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struct note *note);
 /* (how, number, collective, abort word, where, [(call, collective, dtype, op, flags, root, fingerprint, count, note, where)],
  * (from, to, sent, expected)) */

@@ -123,17 +123,30 @@ PyObject *line_as_tuple(PyTypeObject *type, const struct line *line, const struc
     return tuple_of(type, items, (Py_ssize_t)(sizeof items / sizeof *items));
 }
 
+/* The board at an offset, 0 for the world's; NULL with an exception set. */
+static struct board *board_at(const struct segment_object *self, uint64_t offset, uint32_t ranks)
+{
+    struct board *board = offset ? segment_group_board(&self->segment, offset, ranks) : segment_world_board(&self->segment);
+    if (!board)
+        PyErr_Format(PyExc_ValueError, "no board of %u ranks is at offset %llu", ranks, (unsigned long long)offset);
+    return board;
+}
+
 static PyObject *line(PyObject *object, PyTypeObject *cls, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
 {
     struct segment_object *self = (struct segment_object *)object;
     (void)names;
-    unsigned long rank = nargs == 2 ? PyLong_AsUnsignedLong(args[0]) : UINT32_MAX;
-    unsigned long slot = nargs == 2 ? PyLong_AsUnsignedLong(args[1]) : 0;
-    if (PyErr_Occurred() || check_rank(self, (unsigned)rank))
+    if (nargs != 2 && nargs != 4)
+        return PyErr_Format(PyExc_TypeError, "line takes a rank and a slot, and perhaps the offset and size of a board");
+    unsigned long rank = PyLong_AsUnsignedLong(args[0]), slot = PyLong_AsUnsignedLong(args[1]);
+    uint32_t n = nargs == 4 ? (uint32_t)PyLong_AsUnsignedLong(args[3]) : self->segment.job->ranks;
+    unsigned long long offset = nargs == 4 ? PyLong_AsUnsignedLongLong(args[2]) : 0;
+    struct board *board = PyErr_Occurred() ? NULL : board_at(self, offset, n);
+    if (!board)
         return NULL;
+    if (rank >= n)
+        return PyErr_Format(PyExc_IndexError, "rank %lu of a board of %u", rank, n);
     struct core_module *state = PyType_GetModuleState(cls);
-    struct board *board = segment_world_board(&self->segment);
-    uint32_t n = self->segment.job->ranks;
     return line_as_tuple(state->line, board_line(board, n, slot % SLOTS, (uint32_t)rank),
                          board_note(board, n, slot % SLOTS, (uint32_t)rank));
 }
@@ -181,17 +194,46 @@ static PyObject *raise_abort(PyObject *object, PyObject *args)
 {
     struct segment_object *self = (struct segment_object *)object;
     unsigned kind, culprit;
-    if (!PyArg_ParseTuple(args, "II:raise_abort", &kind, &culprit) || check_rank(self, culprit))
+    unsigned long long offset = 0;
+    if (!PyArg_ParseTuple(args, "II|K:raise_abort", &kind, &culprit, &offset) || check_rank(self, culprit))
         return NULL;
-    board_raise_abort(segment_world_board(&self->segment), (enum abort_kind)kind, culprit, 0);
+    struct board *board = board_at(self, offset, 1);
+    if (!board)
+        return NULL;
+    board_raise_abort(board, (enum abort_kind)kind, culprit, 0);
     Py_RETURN_NONE;
 }
 
-static PyObject *abort_word(PyObject *object, PyObject *none)
+static PyObject *abort_word(PyObject *object, PyObject *args)
+{
+    unsigned long long offset = 0;
+    if (!PyArg_ParseTuple(args, "|K:abort_word", &offset))
+        return NULL;
+    struct board *board = board_at((struct segment_object *)object, offset, 1);
+    return board ? PyLong_FromUnsignedLong(load_acquire(&board->abort)) : NULL;
+}
+
+static PyObject *group_boards(PyObject *object, PyObject *none)
 {
     (void)none;
-    struct segment_object *self = (struct segment_object *)object;
-    return PyLong_FromUnsignedLong(load_acquire(&segment_world_board(&self->segment)->abort));
+    uint64_t nbytes, offset = segment_group_boards(&((struct segment_object *)object)->segment, &nbytes);
+    return Py_BuildValue("(KK)", (unsigned long long)offset, (unsigned long long)nbytes);
+}
+
+static PyObject *wipe(PyObject *object, PyObject *args)
+{
+    unsigned long long offset, nbytes;
+    if (!PyArg_ParseTuple(args, "KK:wipe", &offset, &nbytes))
+        return NULL;
+    int error = segment_wipe(&((struct segment_object *)object)->segment, offset, nbytes);
+    return error ? raise_errno(error) : Py_NewRef(Py_None);
+}
+
+PyObject *board_nbytes(PyObject *module, PyObject *argument)
+{
+    (void)module;
+    unsigned long ranks = PyLong_AsUnsignedLong(argument);
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong(BOARD_NBYTES(ranks));
 }
 
 static PyObject *get_number(PyObject *object, void *offset)
@@ -233,7 +275,7 @@ static PyMethodDef segment_methods[] = {
     {"create", create, METH_VARARGS | METH_CLASS, "A new anonymous, sealed segment."},
     {"attach", attach, METH_O | METH_CLASS, "Map the segment behind a descriptor."},
     {"rank_line", KEYWORDS(rank_line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "One rank's line of the control area."},
-    {"line", KEYWORDS(line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What a rank last wrote on the world's board."},
+    {"line", KEYWORDS(line), METH_METHOD | METH_FASTCALL | METH_KEYWORDS, "What a rank last wrote on a board, the world's if none is given."},
     {"device_in_use", device_in_use, METH_O, "Bytes allocated on a device, by all ranks."},
     {"device_at", device_at, METH_O, "The device whose memory an address lies in, -1 if none."},
     {"publish", segment_publish, METH_VARARGS, "Make a key lead to device memory or to a flag."},
@@ -242,8 +284,10 @@ static PyMethodDef segment_methods[] = {
     {"find", segment_find, METH_VARARGS, "Follow a key."},
     {"lives", segment_lives, METH_O, "Whether a key that was followed leads to something still."},
     {"set_state", KEYWORDS(set_state), METH_VARARGS | METH_KEYWORDS, "Publish a rank's state; the server's alone."},
-    {"raise_abort", raise_abort, METH_VARARGS, "End the world's communicator; the server's alone."},
-    {"abort_word", abort_word, METH_NOARGS, "Why the world's communicator ended, 0 if it has not."},
+    {"group_boards", group_boards, METH_NOARGS, "(offset, bytes) where the boards of groups lie."},
+    {"wipe", wipe, METH_VARARGS, "Make the pages of a board fresh again; the server's alone."},
+    {"raise_abort", raise_abort, METH_VARARGS, "End the communicator of a board, the world's if none is given."},
+    {"abort_word", abort_word, METH_VARARGS, "Why the communicator of a board ended, 0 if it has not."},
     {NULL, NULL, 0, NULL},
 };
 

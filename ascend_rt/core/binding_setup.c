@@ -170,6 +170,27 @@ static PyObject *close_communicator(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+static PyObject *in_use(PyObject *object, PyObject *none)
+{
+    (void)none;
+    struct communicator_object *self = (struct communicator_object *)object;
+    return PyBool_FromLong(self->busy || !call_queue_is_idle(&self->queue));
+}
+
+/* Only when it is closed and not in use: plans and staging need their memory no more. */
+static PyObject *release(PyObject *object, PyObject *none)
+{
+    (void)none;
+    Py_CLEAR(((struct communicator_object *)object)->kept);
+    Py_RETURN_NONE;
+}
+
+static PyObject *abort_word(PyObject *object, PyObject *none)
+{
+    (void)none;
+    return PyLong_FromUnsignedLong(load_acquire(&((struct communicator_object *)object)->communicator.board->abort));
+}
+
 static PyObject *statement_as_tuple(const struct statement *statement)
 {
     const struct descriptor *said = &statement->said;
@@ -257,25 +278,42 @@ static PyObject *learn_dtype(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Communicator(segment, device, rank, size, dtypes, stream type): the world's, whose ranks are the ranks of the job. */
+/* False, with an exception set, unless `given` holds `size` ranks of the job; None: the first `size`. */
+static bool take_members(PyObject *given, uint32_t *members, uint32_t size)
+{
+    for (uint32_t member = 0; member < size; member++)
+        members[member] = member;
+    if (given == Py_None)
+        return true;
+    if (!PyTuple_Check(given) || PyTuple_Size(given) != (Py_ssize_t)size)
+        return false;
+    for (uint32_t member = 0; member < size; member++)
+        members[member] = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GetItem(given, member));
+    return !PyErr_Occurred();
+}
+
+/* Communicator(segment, device, rank, size, dtypes, stream type, members, board): board 0 is the world's, whose ranks are
+ * the ranks of the job. */
 static PyObject *new_communicator(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     (void)keywords;
-    PyObject *segment, *device, *dtypes, *streams;
+    PyObject *segment, *device, *dtypes, *streams, *given;
     unsigned rank, size;
-    if (!PyArg_ParseTuple(args, "OOIIO!O!:Communicator", &segment, &device, &rank, &size, &PyDict_Type, &dtypes, &PyType_Type,
-                          &streams))
+    unsigned long long offset;
+    if (!PyArg_ParseTuple(args, "OOIIO!O!OK:Communicator", &segment, &device, &rank, &size, &PyDict_Type, &dtypes,
+                          &PyType_Type, &streams, &given, &offset))
         return NULL;
     struct communicator_object *self = (struct communicator_object *)PyType_GenericAlloc(type, 0);
     uint32_t *members = PyMem_Malloc((size + 1) * sizeof *members);
-    if (!self || !members || !intern_names(self) || !take_dtypes(self, dtypes))
+    const struct segment *job = &((struct segment_object *)segment)->segment;
+    struct board *board = offset ? segment_group_board(job, offset, size) : NULL;
+    if (!self || !members || !intern_names(self) || !take_dtypes(self, dtypes) || !take_members(given, members, size) ||
+        (offset && !board))
         goto failed;
-    for (uint32_t member = 0; member < size; member++)
-        members[member] = member;
     self->segment = (struct segment_object *)Py_NewRef(segment);
     self->device = (struct device_object *)Py_NewRef(device);
     self->stream_type = (PyTypeObject *)Py_NewRef((PyObject *)streams);
-    if (communicator_open(&self->communicator, &self->segment->segment, &self->device->arena, members, size, rank))
+    if (communicator_open(&self->communicator, &self->segment->segment, &self->device->arena, board, members, size, rank))
         goto failed;
     self->gil.object = (PyObject *)self;
     self->communicator.waiter.host = gil_host(&self->gil);
@@ -286,7 +324,7 @@ failed:
     PyMem_Free(members);
     Py_XDECREF((PyObject *)self);
     if (!PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "a communicator needs a segment, a device, a rank below its size and known dtypes");
+        PyErr_SetString(PyExc_ValueError, "a communicator needs a segment, a device, a rank below its size, its members and known dtypes");
     return NULL;
 }
 
@@ -330,6 +368,9 @@ static PyMethodDef methods[] = {
     {"_set_table", set_table, METH_VARARGS, "Device memory for the tables of calls whose blocks differ in count."},
     {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
     {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
+    {"_in_use", in_use, METH_NOARGS, "Whether a call runs, or is queued."},
+    {"_release", release, METH_NOARGS, "Give back the device memory it has been given."},
+    {"_abort_word", abort_word, METH_NOARGS, "Why it ended, 0 if it has not."},
     {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},
     {"_now", state_now, METH_NOARGS, "(collective, call, whether lines differ, rank it quiesces for or -1) of the call that runs."},
     {"_statistics", statistics, METH_NOARGS, "Counters of this rank's side."},

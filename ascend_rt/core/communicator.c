@@ -31,12 +31,12 @@ static bool allocate_by_rank(struct communicator *c)
 }
 
 int communicator_open(struct communicator *c, const struct segment *segment, const struct arena *arena,
-                      const uint32_t *members, uint32_t size, uint32_t rank)
+                      struct board *board, const uint32_t *members, uint32_t size, uint32_t rank)
 {
     if (size == 0 || rank >= size || size > segment->job->ranks)
         return EINVAL;
     *c = (struct communicator){.segment = *segment, .arena = arena, .rank = rank, .size = size, .round = 1,
-                               .board = segment_world_board(segment), .kernels = best_kernel_variant(),
+                               .board = board ? board : segment_world_board(segment), .kernels = best_kernel_variant(),
                                .piece_nbytes = 1 << 20};
     if (!allocate_by_rank(c)) {
         communicator_close(c);

@@ -140,9 +140,9 @@ struct communicator {
     const void **srcs;
 };
 
-/* 0 or an errno.  `members` has `size` ranks of the job, in the order of their ranks here. */
+/* 0 or an errno.  `board`: of so many ranks, NULL for the world's.  `members` has `size` ranks of the job, in the order of their ranks here. */
 int communicator_open(struct communicator *communicator, const struct segment *segment, const struct arena *arena,
-                      const uint32_t *members, uint32_t size, uint32_t rank);
+                      struct board *board, const uint32_t *members, uint32_t size, uint32_t rank);
 void communicator_close(struct communicator *communicator);
 /* 0, ENOMEM, or EINVAL for a choice that this rank cannot run.  Takes over its exchange or plan if it succeeds. */
 int communicator_add_choice(struct communicator *communicator, const struct choice *choice);

@@ -17,6 +17,12 @@
 #define PREFERRED_BASE ((void *)UINT64_C(0x200000000000))
 #define MIB ((uint64_t)1 << 20)
 
+/* Address space for the boards of groups: for a thousand of the largest, or as many as fit a gibibyte, but never for
+ * less than a few. */
+enum { GROUPS_MOST = 1024, GROUPS_LEAST = 8 };
+#define GROUPS_NBYTES ((uint64_t)1 << 30)
+#define PAGE_NBYTES ((uint64_t)4096)
+
 /* Where ranks sub-allocate: apart from each other by whole pages. */
 #define PART_UNIT ((uint64_t)4096)
 
@@ -49,6 +55,13 @@ static uint64_t control_nbytes(uint32_t ranks, uint32_t devices)
 
 static uint64_t windows_per_device(uint32_t ranks) { return ranks > 1 ? 2 : 1; }
 
+static uint64_t boards_nbytes_for(uint32_t ranks)
+{
+    uint64_t board = round_up(BOARD_NBYTES(ranks), PAGE_NBYTES);
+    uint64_t most = GROUPS_MOST * board < GROUPS_NBYTES ? GROUPS_MOST * board : GROUPS_NBYTES;
+    return board + (most > GROUPS_LEAST * board ? most : GROUPS_LEAST * board);
+}
+
 /* False if that is more than 64 bits hold. */
 static bool windows_nbytes(const struct segment_sizes *sizes, uint64_t *nbytes)
 {
@@ -60,7 +73,7 @@ int segment_create(struct segment *segment, const struct segment_sizes *sizes)
     if (sizes->ranks == 0 || sizes->ranks >= ABORT_RANK_MASK || sizes->devices == 0 || sizes->window_nbytes % (2 * MIB))
         return EINVAL;
     uint64_t boards_offset = round_up(control_nbytes(sizes->ranks, sizes->devices), 4096);
-    uint64_t boards_nbytes = round_up(BOARD_NBYTES(sizes->ranks), 4096);
+    uint64_t boards_nbytes = boards_nbytes_for(sizes->ranks);
     uint64_t windows_offset = round_up(boards_offset + boards_nbytes, 2 * MIB);
     uint64_t nbytes;
     if (!windows_nbytes(sizes, &nbytes) || nbytes > INT64_MAX - windows_offset)
@@ -100,7 +113,7 @@ static bool is_consistent(const struct job *job, uint64_t file_nbytes)
     return job->magic == JOB_MAGIC && job->layout_version == LAYOUT_VERSION && job->nbytes == file_nbytes &&
            job->ranks > 0 && job->ranks < ABORT_RANK_MASK && job->devices > 0 &&
            job->boards_offset >= control_nbytes(job->ranks, job->devices) &&
-           job->boards_offset < file_nbytes && job->boards_nbytes >= BOARD_NBYTES(job->ranks) &&
+           job->boards_offset < file_nbytes && job->boards_nbytes >= round_up(BOARD_NBYTES(job->ranks), PAGE_NBYTES) &&
            job->windows_offset < file_nbytes && job->boards_nbytes <= job->windows_offset &&
            job->boards_offset <= job->windows_offset - job->boards_nbytes &&
            job->boards_offset % LINE_NBYTES == 0 && job->windows_offset % (2 * MIB) == 0 &&
@@ -141,6 +154,27 @@ struct device_line *segment_device(const struct segment *segment, uint32_t devic
 struct board *segment_world_board(const struct segment *segment)
 {
     return (struct board *)(segment->base + segment->job->boards_offset);
+}
+
+uint64_t segment_group_boards(const struct segment *segment, uint64_t *nbytes)
+{
+    uint64_t world = round_up(BOARD_NBYTES(segment->job->ranks), PAGE_NBYTES);
+    *nbytes = segment->job->boards_nbytes - world;
+    return segment->job->boards_offset + world;
+}
+
+struct board *segment_group_board(const struct segment *segment, uint64_t offset, uint32_t ranks)
+{
+    uint64_t nbytes, first = segment_group_boards(segment, &nbytes);
+    bool fits = ranks > 0 && ranks <= segment->job->ranks && offset >= first && offset % PAGE_NBYTES == 0 &&
+                offset - first <= nbytes && BOARD_NBYTES(ranks) <= nbytes - (offset - first);
+    return fits ? (struct board *)(segment->base + offset) : NULL;
+}
+
+int segment_wipe(const struct segment *segment, uint64_t offset, uint64_t nbytes)
+{
+    int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    return fallocate(segment->fd, flags, (off_t)offset, (off_t)round_up(nbytes, PAGE_NBYTES)) < 0 ? errno : 0;
 }
 
 unsigned char *segment_window(const struct segment *segment, uint32_t device)

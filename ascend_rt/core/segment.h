@@ -26,6 +26,12 @@ int segment_attach(struct segment *segment, int fd);
 struct rank_line *segment_rank(const struct segment *segment, uint32_t rank);
 struct device_line *segment_device(const struct segment *segment, uint32_t device);
 struct board *segment_world_board(const struct segment *segment);
+/* The board of `ranks` ranks at an offset that the server has given out; NULL if none can be there. */
+struct board *segment_group_board(const struct segment *segment, uint64_t offset, uint32_t ranks);
+/* Where the boards of groups lie, as an offset into the segment: *nbytes bytes. */
+uint64_t segment_group_boards(const struct segment *segment, uint64_t *nbytes);
+/* Makes the pages of a board fresh again, once no rank has it any more; 0 or an errno. */
+int segment_wipe(const struct segment *segment, uint64_t offset, uint64_t nbytes);
 unsigned char *segment_window(const struct segment *segment, uint32_t device);
 /* Where a rank sub-allocates a device, as an offset into the segment: *nbytes bytes. */
 uint64_t segment_part(const struct segment *segment, uint32_t device, uint32_t rank, uint64_t *nbytes);

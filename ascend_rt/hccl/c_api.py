@@ -189,7 +189,7 @@ def HcclGetRankId(comm: int, /) -> int:
 @_returns_value_and_result
 def HcclGetCommAsyncError(comm: int, /) -> HcclResult:
     """(HCCL_SUCCESS, ret), or what has ended the communicator: HCCL_E_REMOTE when a rank died, HCCL_E_TIMEOUT ..."""
-    word = _find_communicator(comm)._membership.segment.abort_word()
+    word = _find_communicator(comm)._abort_word()
     if not word:
         return HcclResult.HCCL_SUCCESS
     return CODES[AbortKind(split_abort_word(word)[0])][0]

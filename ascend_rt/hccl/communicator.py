@@ -18,13 +18,13 @@ from ..diag import disagreement
 from ..diag import failure as failure_words
 from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
-from ..link.membership import Membership
+from ..link.membership import Group, Membership
 from ..plan import split
 from ..plan.choice import DTYPES, TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..plan.split import split_spec
 from ..settings import SettingError, Settings
-from . import choices
+from . import choices, splitting
 from .arguments import Call, RefusedError, check, check_stream
 from .collectives import Collectives
 from .errors import HcclError, HcclResult
@@ -74,7 +74,8 @@ class Communicator(Collectives, Splits, Transfers):
     or an interrupt it has ended.
 
     rank, size      of this communicator
-    name            "world"
+    name            "world", or what it was given when it was made
+    world_ranks     ranks of the job by rank of this communicator
     """
 
     name: str
@@ -82,15 +83,19 @@ class Communicator(Collectives, Splits, Transfers):
     _packet_nbytes: int
     _piece_nbytes: int
 
-    def __new__(cls, membership: Membership, memory: DeviceMemory, settings: Settings) -> "Communicator":
+    def __new__(
+        cls, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
+    ) -> "Communicator":
+        board, members = group
+        rank, size = members.index(membership.rank), len(members)
         self = super().__new__(
-            cls, membership.segment, memory.device, membership.rank, membership.size, NUMBER_OF_DTYPE, Stream
+            cls, membership.segment, memory.device, rank, size, NUMBER_OF_DTYPE, Stream, members, board
         )
         self._trust_arrays(_SAMPLES)
         self._packet_nbytes = settings.ascend_rt_packet_bytes
-        if membership.size == 1:  # a packet has nowhere to travel
+        if size == 1:  # a packet has nowhere to travel
             self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
-        self._piece_nbytes = max(settings.ascend_rt_piece_kib << 10, 64 * membership.size)
+        self._piece_nbytes = max(settings.ascend_rt_piece_kib << 10, 64 * size)
         self._tune(
             spins_for(settings.ascend_rt_spin, membership.size),
             settings.ascend_rt_yields,
@@ -101,9 +106,16 @@ class Communicator(Collectives, Splits, Transfers):
         )
         return self
 
-    def __init__(self, membership: Membership, memory: DeviceMemory, settings: Settings) -> None:
-        self.rank, self.size, self.name = membership.rank, membership.size, "world"
-        self._membership, self._memory = membership, memory
+    def __init__(
+        self, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
+    ) -> None:
+        """group: of ranks of the job, this one among them, formed by `membership`."""
+        self.name, self.world_ranks = name, group.members
+        self.rank, self.size = self.world_ranks.index(membership.rank), len(self.world_ranks)
+        self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
+        self._drop_board = weakref.finalize(self, membership.drop, group)
+        self._drop_board.atexit = False
+        self._splits = 0
         self._timeout = settings.hccl_exec_timeout
         self._noticed = False
         self._has_table = False
@@ -114,8 +126,24 @@ class Communicator(Collectives, Splits, Transfers):
         return f"<Communicator {self.name!r}: rank {self.rank} of {self.size}>"
 
     def destroy(self) -> None:
-        """This rank uses the communicator no more. Waits for nobody; calling it again does nothing."""
+        """This rank uses the communicator no more. Waits for nobody; calling it again does nothing.
+
+        Calls that are queued still run. Once every rank has destroyed it, and has nothing queued, its memory is given
+        back.
+        """
         self._close()
+        if not self._in_use():
+            self._release()
+            self._drop_board()
+
+    def split(self, color: int | None, key: int | None = None) -> "Communicator | None":
+        """New communicators, one for all ranks that pass the same color; None where color is None.
+
+        Every rank of this communicator must call it; it blocks, like a collective. In the new one ranks are ordered by
+        key (default: the rank here), equal keys by the rank here. It needs this one no more, and has its settings.
+        HcclError on every rank: somebody passed what is no integer (HCCL_E_PARA), or has died (HCCL_E_REMOTE).
+        """
+        return splitting.split(self, color, key)
 
     def resync(self) -> None:
         """Go on after a disagreement: all ranks take the highest call number of any of them.
@@ -202,8 +230,11 @@ class Communicator(Collectives, Splits, Transfers):
         kind, culprit, _ = split_abort_word(failure.abort)
         code, ei = CODES[kind]
         doing = f'{call} of group "{self.name}" ({failure.where})'
-        text = failure_words.describe(failure.abort, self._membership.segment, self.rank, doing, self._timeout or None)
-        return HcclError(code, text, [] if kind is AbortKind.UNSERVED else [culprit], ei)
+        group = self._group if self._group.board else None
+        segment, own = self._membership.segment, self._membership.rank
+        text = failure_words.describe(failure.abort, segment, own, doing, self._timeout or None, group)
+        known = kind is not AbortKind.UNSERVED and culprit in self.world_ranks
+        return HcclError(code, text, [self.world_ranks.index(culprit)] if known else [], ei)
 
     def _transfer_error(self, failure: Failure) -> HcclError:
         """The sender's statement comes first; each names the other's rank in the place of a root."""
@@ -232,10 +263,11 @@ class Communicator(Collectives, Splits, Transfers):
         collective, call, differs, quiescing = self._now()
         if differs and quiescing < 0 and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
-            waits_for = self._membership.segment.rank_line(self.rank).waits_for
+            waits_for = self._membership.segment.rank_line(self._membership.rank).waits_for
+            awaited = failure_words.rank_name(waits_for, self.world_ranks if self._group.board else None)
             print(
                 f"rank {self.rank}: the ranks disagree on {collective_name(collective)} #{call} already; waiting for "
-                f"the call of rank {waits_for} to tell the whole story",
+                f"the call of {awaited} to tell the whole story",
                 file=sys.stderr,
                 flush=True,
             )
@@ -266,7 +298,19 @@ def explain(failure: Failure) -> Exception:
     return communicator._error(failure)
 
 
+def live() -> "list[Communicator]":
+    """The communicators of this process that somebody refers to."""
+    return list(_by_id.values())
+
+
+def attend() -> None:
+    """While a stream is waited for: whatever communicator its calls are of."""
+    for communicator in live():
+        communicator._fence_if_quiescing()
+
+
 Stream.explain = staticmethod(explain)
+Stream.attend = staticmethod(attend)
 
 
 def _statement(

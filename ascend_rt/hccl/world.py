@@ -9,11 +9,12 @@ import numpy.typing as npt
 from .. import settings as settings_module
 from ..acl.device import current, leave, stop_streams
 from ..acl.memory import Array, DeviceMemory, Shape
-from ..acl.stream import Stream
 from ..link.errors import JoinError
+from ..link.groups import WORLD
 from ..link.membership import Membership
-from .communicator import Communicator
+from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
+from .splitting import Place, form
 
 
 @dataclass
@@ -43,7 +44,8 @@ def finalize() -> None:
     global _world
     if _world is not None:
         stop_streams()
-        _world.communicator.destroy()
+        for communicator in live():
+            communicator.destroy()
         _world = None
         leave()
 
@@ -66,12 +68,14 @@ def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
 def _get_world() -> World:
     global _world
     if _world is None:
+        settings = settings_module.read()
         try:
             device = current()
+            device.membership.await_all(settings.hccl_connect_timeout)
         except JoinError as error:
             raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
-        communicator = Communicator(device.membership, device.memory, settings_module.read())
-        Stream.attend = staticmethod(communicator._fence_if_quiescing)
+        place = Place(WORLD, device.membership.rank, device.membership.size)
+        communicator = form(device.membership, device.memory, settings, place, WORLD)
         _world = World(device.membership, device.memory, communicator)
         os.register_at_fork(after_in_child=_forget)
         atexit.register(finalize)
@@ -81,6 +85,6 @@ def _get_world() -> World:
 def _forget() -> None:
     """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise, and its exit tells nobody."""
     global _world
-    if _world is not None:
-        _world.communicator.destroy()
-        _world = None
+    for communicator in live():
+        communicator.destroy()
+    _world = None

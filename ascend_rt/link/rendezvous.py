@@ -10,6 +10,7 @@ socket with a random name, which stands in ASCEND_RT_JOB; where hccl-run has not
     server -> rank      ready                           every rank has joined
                         gone RANK                       RANK ended before that: it will not come
     rank   -> server    fence RANK                      RANK may be stopped; see Membership.fence
+                        group, withdraw, drop           groups of ranks; see groups.py
                         undone CALLS                    it leaves with so many queued calls not run
                         leaving                         it leaves, by its own will
 
@@ -33,14 +34,13 @@ from ..settings import Settings
 from . import meeting
 from .devices import host_devices
 from .errors import JoinError
-from .membership import Membership
+from .membership import PACKET_NBYTES, Membership
 from .placement import Placement, place
-from .process import CAUSE_UNKNOWN, ending, open_pidfd
+from .process import open_pidfd
 from .segment import make_job_memory
 from .states import RankState
 
 PROTOCOL = 1
-PACKET_NBYTES = 4096
 
 # The job's memory as a forked rank has it from the launcher: already mapped.
 _inherited: Segment | None = None
@@ -61,6 +61,18 @@ def join(settings: Settings) -> Membership:
 
     Where nobody says that this process is a rank, a world of one. Raises JoinError, never returns half a job.
     """
+    membership = enter(settings)
+    try:
+        membership.await_all(settings.hccl_connect_timeout)
+    except BaseException:
+        membership.close()
+        raise
+    return membership
+
+
+def enter(settings: Settings) -> Membership:
+    """Take this process's place in the job that `settings` describe: its memory is there then, other ranks perhaps not
+    yet (`Membership.await_all`). JoinError if it may not."""
     placement, timeout = place(settings), settings.hccl_connect_timeout
     job = settings.ascend_rt_job
     if placement is None and job is not None:
@@ -74,17 +86,15 @@ def join(settings: Settings) -> Membership:
             f"hccl-run -n {placement.size} script.py",
             code="EI0001",
         )
-    deadline = time.monotonic() + timeout
     if job is None:
-        connection, segment = _meet(placement, timeout, deadline)
+        connection, segment = _meet(placement, timeout)
     else:
         connection = _connect(placement.rank, job, timeout)
         with _closed_on_error(connection):
             segment = _greet(connection, placement, timeout)
         if _inherited is None:
             _follow_wrapper()
-    with _closed_on_error(connection):
-        _await_all(connection, segment, placement, deadline, timeout)
+    connection.settimeout(None)
     return Membership(placement.rank, segment, connection)
 
 
@@ -95,8 +105,9 @@ def world_of_one(devices: int) -> Membership:
     return Membership(0, segment, None)
 
 
-def _meet(placement: Placement, timeout: int, deadline: float) -> tuple[socket.socket, Segment]:
+def _meet(placement: Placement, timeout: int) -> tuple[socket.socket, Segment]:
     """Join where no launcher serves: at the meeting of the job's ranks, of which the first starts the server."""
+    deadline = time.monotonic() + timeout
     while True:
         connection = meeting.connect(placement, deadline)
         try:
@@ -172,26 +183,6 @@ def _send_greeting(connection: socket.socket, greeting: bytes) -> None:
             os.close(pidfd)
 
 
-def _await_all(
-    connection: socket.socket, segment: Segment, placement: Placement, deadline: float, timeout: float
-) -> None:
-    rank = placement.rank
-    connection.settimeout(max(0.001, deadline - time.monotonic()))
-    try:
-        packet, _ = _receive(connection)
-    except TimeoutError:
-        raise _missing(segment, rank, timeout) from None
-    except ConnectionError as error:
-        _server_gone(rank, error)
-    word, _, text = packet.partition(" ")
-    if word == "gone":
-        gone = int(text)
-        raise JoinError(f"rank {rank}: {_how_it_ended(segment, gone)} before every rank had joined", ranks=(gone,))
-    if word != "ready":
-        _server_gone(rank, f"it said {packet!r}")
-    connection.settimeout(None)
-
-
 def _receive(connection: socket.socket) -> tuple[str, list[int]]:
     """One packet and the descriptors that came with it; ConnectionResetError when the other side has closed."""
     packet, ancillary, _, _ = connection.recvmsg(
@@ -204,27 +195,6 @@ def _receive(connection: socket.socket) -> tuple[str, list[int]]:
     if not packet:
         raise ConnectionResetError("it closed the connection")
     return packet.decode(errors="replace"), list(descriptors)
-
-
-def _missing(segment: Segment, rank: int, timeout: float) -> JoinError:
-    lines = {other: segment.rank_line(other) for other in range(segment.ranks)}
-    missing = tuple(other for other, line in lines.items() if line.state in (RankState.ABSENT, RankState.JOINING))
-    named = ", ".join(
-        f"rank {other} (process {lines[other].pid})" if lines[other].state == RankState.JOINING else f"rank {other}"
-        for other in missing
-    )
-    return JoinError(
-        f"rank {rank} waited {timeout:g} s for the other ranks to join; still missing: {named}. "
-        "Does every rank call init? HCCL_CONNECT_TIMEOUT sets the limit, in seconds",
-        ranks=missing,
-    )
-
-
-def _how_it_ended(segment: Segment, rank: int) -> str:
-    line = segment.rank_line(rank)
-    if line.cause == CAUSE_UNKNOWN:
-        return f"rank {rank} (process {line.pid}) ended"
-    return f"rank {rank} (process {line.pid}) {'was' if line.cause < 0 else 'ended with'} {ending(line.cause)}"
 
 
 def _server_gone(rank: int, why: object) -> NoReturn:

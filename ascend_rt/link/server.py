@@ -21,8 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..core._core import Segment
+from .groups import Groups
+from .membership import PACKET_NBYTES
 from .process import is_pidfd_of, peer_pidfd
-from .rendezvous import PACKET_NBYTES, PROTOCOL
+from .rendezvous import PROTOCOL
 from .states import AbortKind, RankState
 
 GREETING_SECONDS = 10.0
@@ -66,6 +68,7 @@ class Rendezvous:
 
     def __post_init__(self) -> None:
         self._seats = [_Seat(forked=self.meeting is None) for _ in range(self.segment.ranks)]
+        self.groups = Groups(self.segment, lambda rank, text: _send(self._seats[rank].connection, text.encode()))
         self._strangers: dict[socket.socket, float] = {}
         self._pidfds: dict[socket.socket, int] = {}
         """what strangers sent with their greeting"""
@@ -96,6 +99,7 @@ class Rendezvous:
         self.segment.set_state(rank, RankState.LEFT if left else RankState.DEAD, cause=cause, pid=pid)
         if not left:
             self.segment.raise_abort(AbortKind.DEATH, rank)
+        self.groups.ended(rank, left=left)
         self.ended(rank)
 
     def ended(self, rank: int) -> None:
@@ -224,11 +228,13 @@ class Rendezvous:
         if connection is None or packet is None:
             return False
         word, _, argument = packet.partition(b" ")
-        number = int(argument) if argument.isdigit() and len(argument) < 10 else -1
+        number = int(argument) if argument.isdigit() and len(argument) < 16 else -1
         if word == b"fence" and 0 <= number < len(self._seats):
             self.on_fence(number, rank)
         elif word == b"undone" and number >= 0:
             self.on_undone(rank, number)
+        elif self.groups.heard(rank, packet.decode(errors="replace")):
+            return True
         elif word == b"leaving":
             self._seats[rank].leaving = True
             self.on_leaving(rank)

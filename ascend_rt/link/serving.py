@@ -18,8 +18,8 @@ import time
 
 from ..settings import SettingError, read
 from .devices import host_devices
+from .membership import PACKET_NBYTES
 from .process import CAUSE_UNKNOWN, WatchedProcess, cause_of_end, process_state
-from .rendezvous import PACKET_NBYTES
 from .segment import JobMemoryError, make_job_memory
 from .server import Rendezvous, greeted_size
 

@@ -25,7 +25,7 @@ UINT32_MAX = (1 << 32) - 1
 def set_device(device_id: int, /) -> None:
     """Open a device; its default context becomes the calling thread's. ret.
 
-    The first call joins the job: it blocks until every rank has, at most HCCL_CONNECT_TIMEOUT seconds. Calls are
+    The first call joins the job, and waits for no other rank. Calls are
     counted, see reset_device. 107001: no such device; 507033: the job could not be joined.
     """
     index = integer("device_id", device_id)

@@ -16,6 +16,7 @@
 
 #include "dice.h"
 #include "expect.h"
+#include "order.h"
 
 enum { MIB = 1 << 20 };
 static const struct segment_sizes small = {.ranks = 3, .devices = 2, .window_nbytes = 4 * MIB, .hbm_limit = 7 * MIB,
@@ -101,6 +102,23 @@ static void a_rank_alone_has_whole_windows(void)
     unmap(&segment);
 }
 
+/* A board that is wiped is fresh in every mapping; offsets that lead to none are refused. */
+static void boards_of_groups(const struct segment *segment, const struct segment *other)
+{
+    uint64_t nbytes, first = segment_group_boards(segment, &nbytes), last = first + nbytes / 4096 * 4096 - 4096;
+    uint32_t n = segment->job->ranks;
+    EXPECT_EQUAL(first + nbytes, segment->job->boards_offset + segment->job->boards_nbytes);
+    struct board *board = segment_group_board(segment, first, 2), *theirs = segment_group_board(other, first, 2);
+    EXPECT((unsigned char *)board == segment->base + first && board != segment_world_board(segment));
+    EXPECT(board_raise_abort(board, ABORT_DEATH, 1, 0) && load_acquire(&theirs->abort) && nbytes > 8 * BOARD_NBYTES(n));
+    EXPECT_EQUAL(segment_wipe(segment, first, BOARD_NBYTES(2)), 0);
+    EXPECT(!load_acquire(&board->abort) && !load_acquire(&theirs->abort));
+    const uint64_t none[][2] = {{first, 0}, {first, n + 1}, {first - 4096, 1}, {first + 128, 1}, {last, n}, {first + nbytes, 1},
+                                {UINT64_MAX - 4095, 1}, {0, 1}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        EXPECT(!segment_group_board(segment, none[i][0], (uint32_t)none[i][1]));
+}
+
 static void attached_mapping_sees_the_same_data(void)
 {
     struct segment segment = created(), other;
@@ -112,6 +130,7 @@ static void attached_mapping_sees_the_same_data(void)
     EXPECT_EQUAL(segment_window(&other, 1)[small.window_nbytes - 1], 2);
     EXPECT(board_raise_abort(segment_world_board(&other), ABORT_DEATH, 1, 0));
     EXPECT(!board_raise_abort(segment_world_board(&segment), ABORT_TIMEOUT, 2, 3));
+    boards_of_groups(&segment, &other);
     EXPECT_EQUAL(segment_world_board(&segment)->abort, ABORT_DEATH << ABORT_KIND_SHIFT | 2 << ABORT_RANK_SHIFT);
     EXPECT(!memcmp(segment.job, other.job, sizeof *segment.job));
     unmap(&segment);
@@ -284,9 +303,9 @@ int main(int argc, char **argv)
         unmap(&segment);
     } else {
         struct segment segment = created(), other;
-        struct rlimit limit = {64 * MIB, 64 * MIB};
+        struct rlimit limit = {512 * MIB, 512 * MIB};
         struct segment_sizes sizes = small;
-        sizes.window_nbytes = 64 * MIB;
+        sizes.window_nbytes = 512 * MIB;
         EXPECT_EQUAL(setrlimit(RLIMIT_AS, &limit), 0);
         EXPECT_EQUAL(segment_create(&other, &sizes), ENOMEM);
         EXPECT_EQUAL(segment_attach(&other, segment.fd), 0);

@@ -35,7 +35,7 @@ static void open_actor(struct stage *stage, uint32_t rank, const uint32_t *membe
     store_release(&own->state, RANK_RUNNING);
     open_memory(actor, rank, own);
     memcpy(actor->at_return, actor->in, STAGE_COUNT * sizeof(int32_t));
-    EXPECT_EQUAL(communicator_open(c, &stage->segment, &actor->arena, members, stage->size, rank), 0);
+    EXPECT_EQUAL(communicator_open(c, &stage->segment, &actor->arena, NULL, members, stage->size, rank), 0);
     c->waiter.host = stage_host(actor);
     c->waiter.patience.spins = c->waiter.patience.yields = 0;
     c->waiter.patience.sleep_ns = SLEEP_MS * UINT64_C(1000000);

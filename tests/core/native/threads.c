@@ -53,7 +53,7 @@ void test_open_rank(const struct test *test, uint32_t rank, struct arena *arena,
     for (uint32_t i = 0; i < test->size; i++)
         members[i] = i;
     EXPECT_EQUAL(arena_open(arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
-    EXPECT_EQUAL(communicator_open(c, &test->segment, arena, members, test->size, rank), 0);
+    EXPECT_EQUAL(communicator_open(c, &test->segment, arena, NULL, members, test->size, rank), 0);
     c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
     c->waiter.patience.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
     c->scratch_nbytes = SCRATCH_NBYTES;

@@ -350,7 +350,7 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
     *runner = (struct runner){.test = test, .rank = rank, .common = {test->seed}, .own = {test->seed + rank + 1}};
     EXPECT_EQUAL(arena_open(&runner->arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
     struct communicator *c = &runner->communicator;
-    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, members, test->size, rank), 0);
+    EXPECT_EQUAL(communicator_open(c, &test->segment, &runner->arena, NULL, members, test->size, rank), 0);
     c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
     c->waiter.patience.sleep_ns = UINT64_C(20000000000);
     for (uint32_t peer = 0; peer < test->size; peer++) {

@@ -1,0 +1,194 @@
+"""Groups of ranks that have a communicator of their own, as the server of the job keeps them.
+
+A group is formed when each of its ranks has claimed its place, under a key that they have in common and nobody else
+uses at the time.  The server compares what they say, gives the group a board, and tells all who the members are.  From
+then on the death of a member ends the group's communicator; a board that no member has any more is wiped and given out
+again.
+
+    rank   -> server    group NUMBER KEY RANK SIZE MEMBERS TERMS
+    server -> rank      formed NUMBER BOARD MEMBERS
+                        unformed NUMBER WHY RANKS TEXT    WHY: gone, differs, settings, taken, room
+                        withdrawn NUMBER RANKS            the ranks of the group that had not come
+    rank   -> server    withdraw NUMBER KEY               it does not wait any more
+                        drop BOARD                        it does not use the board any more
+
+NUMBER is that of the request and RANK the one in the group.  MEMBERS are the ranks in the job, in the order of those in
+the group, or - if a rank does not know them.  TERMS are lines NAME=VALUE on which all have to agree.
+
+The key `world` is that of all ranks of the job, whose board is always there.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..core._core import Segment, board_nbytes
+from .states import AbortKind, RankState
+
+PAGE_NBYTES = 4096
+WORLD = "world"
+
+
+@dataclass
+class _Forming:
+    """A group of which some ranks have come."""
+
+    size: int
+    members: str
+    terms: str
+    first: int
+    """who came first, in the group"""
+    claims: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """(rank in the job, number of its request) by rank in the group"""
+    refusal: str = ""
+    told: int = 0
+    """to so many ranks the refusal has been told"""
+
+
+@dataclass
+class _Board:
+    nbytes: int
+    members: tuple[int, ...]
+    holders: set[int]
+    """members that may still use it"""
+
+
+class Groups:
+    """The groups of one job. `say(rank, packet)` sends a packet to a rank of the job."""
+
+    def __init__(self, segment: Segment, say: Callable[[int, str], None]) -> None:
+        self._segment, self._say = segment, say
+        self._forming: dict[str, _Forming] = {}
+        self._boards: dict[int, _Board] = {}
+
+    @property
+    def boards(self) -> int:
+        """Groups that are alive."""
+        return len(self._boards)
+
+    def heard(self, rank: int, packet: str) -> bool:
+        """Take in what a rank has said; False if it is none of the above."""
+        word, _, rest = packet.partition(" ")
+        if word == "drop" and _is_number(rest):
+            self.drop(rank, int(rest))
+            return True
+        return (word == "group" and self._claim(rank, rest)) or (word == "withdraw" and self._withdraw(rank, rest))
+
+    def _claim(self, rank: int, words: str) -> bool:
+        parts = words.split(" ", 5)
+        if len(parts) != 6 or not all(_is_number(parts[at]) for at in (0, 2, 3)):
+            return False
+        number, key, place, size, members, terms = int(parts[0]), parts[1], int(parts[2]), int(parts[3]), *parts[4:]
+        if not place < size <= self._segment.ranks or not (members == "-" or all(map(_is_number, members.split(",")))):
+            return False
+        forming = self._forming.setdefault(key, _Forming(size, members, terms, place))
+        if not forming.refusal:
+            forming.refusal = _difference(forming, place, size, members, terms) or self._absence(members)
+        if place in forming.claims and not forming.refusal:
+            owner = forming.claims[place][0]
+            self._say(rank, f"unformed {number} taken {place} rank {place} is rank {owner} of the job already")
+            return True
+        forming.claims[place] = rank, number
+        if forming.refusal:
+            self._refuse(key, forming)
+        elif len(forming.claims) == forming.size:
+            self._form(key, forming)
+        return True
+
+    def _withdraw(self, rank: int, words: str) -> bool:
+        number, _, key = words.partition(" ")
+        if not _is_number(number):
+            return False
+        forming = self._forming.get(key)
+        if forming is None:
+            return True
+        missing = [place for place in range(forming.size) if place not in forming.claims]
+        forming.claims = {place: claim for place, claim in forming.claims.items() if claim != (rank, int(number))}
+        if not forming.claims:
+            del self._forming[key]
+        self._say(rank, f"withdrawn {number} {_list(missing)}")
+        return True
+
+    def drop(self, rank: int, offset: int) -> None:
+        """A rank does not use a board any more."""
+        board = self._boards.get(offset)
+        if board is not None:
+            board.holders.discard(rank)
+            if not board.holders:
+                del self._boards[offset]
+                self._segment.wipe(offset, board.nbytes)
+
+    def ended(self, rank: int, *, left: bool) -> None:
+        """A rank is gone, and its state published: its communicators have ended, and groups with it are not formed."""
+        for offset, board in list(self._boards.items()):
+            if rank in board.members and not left:
+                self._segment.raise_abort(AbortKind.DEATH, rank, offset)
+            self.drop(rank, offset)
+        for key, forming in list(self._forming.items()):
+            forming.claims = {place: claim for place, claim in forming.claims.items() if claim[0] != rank}
+            if str(rank) in forming.members.split(","):
+                forming.refusal = self._absence(forming.members)
+                self._refuse(key, forming)
+
+    def _form(self, key: str, forming: _Forming) -> None:
+        members = tuple(forming.claims[place][0] for place in range(forming.size))
+        del self._forming[key]
+        offset = 0 if key == WORLD else self._give_out(members)
+        for rank, number in forming.claims.values():
+            if offset is None:
+                text = f"there is no room for the board of another group: {len(self._boards)} are alive"
+                self._say(rank, f"unformed {number} room - {text}")
+            else:
+                self._say(rank, f"formed {number} {offset} {_list(members)}")
+
+    def _refuse(self, key: str, forming: _Forming) -> None:
+        for rank, number in forming.claims.values():
+            self._say(rank, f"unformed {number} {forming.refusal}")
+        forming.told += len(forming.claims)
+        forming.claims = {}
+        if forming.told >= forming.size:
+            del self._forming[key]
+
+    def _give_out(self, members: tuple[int, ...]) -> int | None:
+        """The offset of a fresh board, None if there is no room; the first gap that is large enough."""
+        nbytes = -(-board_nbytes(len(members)) // PAGE_NBYTES) * PAGE_NBYTES
+        offset, room = self._segment.group_boards()
+        end = offset + room
+        for taken in sorted(self._boards):
+            if taken - offset >= nbytes:
+                break
+            offset = taken + self._boards[taken].nbytes
+        if end - offset < nbytes:
+            return None
+        self._boards[offset] = _Board(nbytes, members, set(members))
+        return offset
+
+    def _absence(self, members: str) -> str:
+        """Why a group of these members is not formed; empty if all are there."""
+        for rank in [] if members == "-" else map(int, members.split(",")):
+            if rank >= self._segment.ranks:
+                return f"differs - the job has no rank {rank}"
+            if self._segment.rank_line(rank).state in (RankState.LEFT, RankState.DEAD):
+                return f"gone {rank} rank {rank} has ended before the group was formed"
+        return ""
+
+
+def _difference(forming: _Forming, place: int, size: int, members: str, terms: str) -> str:
+    """What two ranks do not agree on; empty if they do."""
+    pairs = [("size", str(forming.size), str(size)), ("members", forming.members, members)]
+    for what, one, other in pairs:
+        if one != other:
+            text = f"rank {forming.first} has {what} {one} and rank {place} {what} {other}"
+            return f"differs {forming.first},{place} {text}"
+    for one, other in itertools.zip_longest(forming.terms.split("\n"), terms.split("\n"), fillvalue="nothing"):
+        if one != other:
+            return f"settings {forming.first},{place} rank {forming.first} has {one} and rank {place} {other}"
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
+
+
+def _list(ranks: Sequence[int]) -> str:
+    return ",".join(map(str, ranks)) or "-"
