@@ -136,7 +136,7 @@ def test_a_stopped_rank_is_ended_for_others(hccl_run: Callable[..., Any], script
 def test_memory_that_does_not_fit(start_job: Callable[..., Any], script: Callable[..., Path]) -> None:
     """Under `ulimit -v` the windows shrink; where not even the smallest fit, one sentence says so."""
     path, run = script(SUM), Path(sys.executable).with_name("hccl-run")
-    for limit, code, says in ((3 << 20, 0, ""), (1 << 20, 1, "cannot map the memory of the job: 20 ranks need")):
+    for limit, code, says in ((3 << 20, 0, ""), (1 << 20, 1, "cannot map the memory of the job: 20 devices need")):
         words = f"ulimit -v {limit} && exec {run} -n {20 if code else 2} --no-prefix {path}"
         outcome = start_job("--", "bash", "-c", words, n=1).outcome(60)
         assert outcome.code == code

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from ascend_rt import settings
 from ascend_rt.core._core import Segment
 from ascend_rt.link import rendezvous
 from ascend_rt.link.errors import JoinError
@@ -87,6 +88,7 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     server = Server()
     monkeypatch.setattr(rendezvous, "_inherited", server.segment)
+    monkeypatch.setattr(settings, "tell_children", lambda job: None)
     yield server
     server.meeting.close()
     server.selector.close()
