@@ -7,6 +7,7 @@ acl.util        addresses of arrays, and arrays over addresses
 acl.ACL_...     constants and error codes under their C names
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import NoReturn as _NoReturn
 
 from . import constants, errors, rt
@@ -50,7 +51,10 @@ _ABSENT = {
 }
 
 
-def __getattr__(name: str) -> _NoReturn:
-    if name in _ABSENT:
-        raise AttributeError(f"acl.{name} needs {_ABSENT[name]}, and ascend_rt has none; it has acl.rt and acl.util")
-    raise AttributeError(f"module 'acl' has no attribute {name!r}")
+if not _TYPE_CHECKING:  # type checkers would take any name for one that is there
+
+    def __getattr__(name: str) -> _NoReturn:
+        if name in _ABSENT:
+            text = f"acl.{name} needs {_ABSENT[name]}, and ascend_rt has none; it has acl.rt and acl.util"
+            raise AttributeError(text)
+        raise AttributeError(f"module 'acl' has no attribute {name!r}")
