@@ -8,7 +8,7 @@ happens to one element of a cell happens to all of them.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from .chunks import chunk_span, chunk_start, scratch_stride
@@ -24,12 +24,15 @@ class Call:
     count     elements per block
     align     elements to whose multiples chunks are aligned
     in_place  the ranks that pass IN and OUT in the overlapping form of the collective
+    sent      elements that each rank sends to each, `sent[from][to]`, if blocks differ in count: then every chunk must
+              be a whole block, and `count` is not used
     """
 
     plans: tuple[Plan, ...]
     count: int
     align: int = 1
     in_place: frozenset[int] = frozenset()
+    sent: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def spec(self) -> Collective:
@@ -51,10 +54,40 @@ class Call:
     def stride(self) -> int:
         return scratch_stride(self.count, self.chunks, self.align)
 
+    def blocks(self, rank: int, buffer: Buffer) -> list[int]:
+        """Elements of each block of IN or OUT of `rank`."""
+        owner = self.spec.blocks_in if buffer is Buffer.IN else self.spec.blocks_out
+        numbers = range(owner.on(rank, self.size, self.root))
+        if self.sent is None:
+            return [self.count for _ in numbers]
+        if buffer is Buffer.IN:
+            return [self.sent[rank][block] for block in numbers]
+        contents = (self.spec.result(rank, block, self.size, self.root) for block in numbers)
+        return [self.sent[content.ranks[0]][content.block] for content in contents]
+
+    def length(self, rank: int, buffer: Buffer) -> int:
+        """Elements of IN or OUT of `rank`."""
+        if self.sent is not None:
+            return sum(self.blocks(rank, buffer))
+        owner = self.spec.blocks_in if buffer is Buffer.IN else self.spec.blocks_out
+        return owner.on(rank, self.size, self.root) * self.count
+
+    def block_start(self, rank: int, buffer: Buffer, block: int) -> int:
+        """Where a block begins in its buffer: they lie one behind another."""
+        return sum(self.blocks(rank, buffer)[:block]) if self.sent is not None else block * self.count
+
+    def block_at(self, rank: int, buffer: Buffer, offset: int) -> int:
+        """The block in which an element of a buffer lies."""
+        if self.sent is None:
+            return offset // self.count
+        ends = list(accumulate(self.blocks(rank, buffer)))
+        return bisect_right(ends, offset)
+
     def __str__(self) -> str:
         name = (
             f"{self.spec.name}/{self.plans[0].algorithm} of {self.size} ranks, count {self.count}, align {self.align}"
         )
+        name = name if self.sent is None else f"{name}, blocks {self.sent}"
         return f"{name}, in place on {sorted(self.in_place)}" if self.in_place else name
 
 
@@ -92,14 +125,13 @@ class Layout:
     def buffer(self, call: int, rank: int, buffer: Buffer) -> Span:
         """All of IN or OUT of `rank` in call number `call`."""
         owner = self._calls[call]
-        blocks = owner.spec.blocks_in if buffer is Buffer.IN else owner.spec.blocks_out
         base = self._base[call, rank, buffer]
-        return Span(base, base + blocks.on(rank, owner.size, owner.root) * owner.count)
+        return Span(base, base + owner.length(rank, buffer))
 
     def spans(self, call: int, step: DataStep) -> tuple[list[Span], list[Span]]:
         """Where the destinations and the sources of a step lie. Their length is that of its chunks of IN or OUT."""
-        place = next(ref.chunk for ref in (*step.dsts, *step.srcs) if ref.buffer is not Buffer.SCRATCH)
-        start, stop = self._chunk(call, place, step.n)
+        measure = next(ref for ref in (*step.dsts, *step.srcs) if ref.buffer is not Buffer.SCRATCH)
+        start, stop = self._chunk(call, measure, step.n)
         length = stop - start
         return [self._at(call, ref, length) for ref in step.dsts], [self._at(call, ref, length) for ref in step.srcs]
 
@@ -112,26 +144,30 @@ class Layout:
     def cell(self, number: int) -> Span:
         return Span(self._cuts_sorted[number], self._cuts_sorted[number + 1])
 
-    def _chunk(self, call: int, chunk: int, n: int) -> tuple[int, int]:
+    def _chunk(self, call: int, ref: Ref, n: int) -> tuple[int, int]:
         owner = self._calls[call]
-        return chunk_span(chunk, n, owner.count, owner.chunks, owner.align)
+        if owner.sent is None:
+            return chunk_span(ref.chunk, n, owner.count, owner.chunks, owner.align)
+        starts = (owner.block_start(ref.rank, ref.buffer, block) for block in (ref.chunk, ref.chunk + n))
+        return next(starts), next(starts)
 
     def _at(self, call: int, ref: Ref, length: int) -> Span:
         if ref.buffer is Buffer.SCRATCH:
             offset = ref.chunk * self._calls[call].stride
         else:
-            offset = self._chunk(call, ref.chunk, 1)[0]
+            offset = self._chunk(call, ref, 1)[0]
         start = self._base[call, ref.rank, ref.buffer] + offset
         return Span(start, start + length)
 
     def _place(self, number: int, rank: int, start: int) -> int:
         """Choose addresses for IN and OUT of a call from `start` on; return where the next memory may begin."""
         call = self._calls[number]
-        both = call.spec.blocks_in, call.spec.blocks_out
-        lengths = [blocks.on(rank, call.size, call.root) * call.count for blocks in both]
+        lengths = [call.length(rank, buffer) for buffer in (Buffer.IN, Buffer.OUT)]
         first_in, first_out = 0, lengths[0]
         if rank in call.in_place and all(lengths):
-            first_in, first_out = (block * call.count for block in call.spec.in_place.first_blocks(rank))
+            inner, outer = call.spec.in_place.first_blocks(rank)
+            # The smaller buffer is a block of the larger one.
+            first_in, first_out = call.block_start(rank, Buffer.OUT, inner), call.block_start(rank, Buffer.IN, outer)
         self._base[number, rank, Buffer.IN] = start + first_in
         self._base[number, rank, Buffer.OUT] = start + first_out
         return start + sum(lengths)
@@ -143,8 +179,10 @@ class Layout:
         for buffer in (Buffer.IN, Buffer.OUT):
             base, end = self.buffer(number, rank, buffer)
             yield end
-            for block in range(base, end, call.count or 1):
-                yield from (block + start for start in starts)
+            yield base
+            for block, count in enumerate(call.blocks(rank, buffer)):
+                first = base + call.block_start(rank, buffer, block)
+                yield from (first + start for start in (starts if call.sent is None else (0, count)))
         lengths = {stop - start for start, stop in pairwise(starts)}
         for chunk in range(call.plans[0].scratch):
             start = self._base[number, rank, Buffer.SCRATCH] + chunk * call.stride

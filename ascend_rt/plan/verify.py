@@ -221,10 +221,12 @@ class _Proof:
     def _wanted(self, number: int, rank: int, offset: int) -> _Value:
         """What OUT of `rank` must hold `offset` elements from its start."""
         call = self._calls[number]
-        block = offset // call.count
+        block = call.block_at(rank, Buffer.OUT, offset)
         content = call.spec.result(rank, block, call.size, call.root)
         out = self._layout.buffer(number, rank, Buffer.OUT).start
-        return _Value(union(1 << peer for peer in content.ranks), (content.block - block) * call.count - out)
+        begins = call.block_start(rank, Buffer.OUT, block)
+        given = call.block_start(content.ranks[0], Buffer.IN, content.block) if content.ranks else 0
+        return _Value(union(1 << peer for peer in content.ranks), given - begins - out)
 
     def _where(self, rank: int, position: int) -> str:
         number, step = self._places[rank][position]
