@@ -30,6 +30,8 @@ __all__ = [
     "ACL_EVENT_WAIT_STATUS_COMPLETE",
     "ACL_EVENT_WAIT_STATUS_NOT_READY",
     "ACL_FLOAT",
+    "ACL_FLOAT8_E4M3FN",
+    "ACL_FLOAT8_E5M2",
     "ACL_FLOAT16",
     "ACL_HBM_MEM",
     "ACL_HBM_MEM_HUGE",
@@ -206,6 +208,8 @@ class aclDataType(IntEnum):
     ACL_COMPLEX64 = 16
     ACL_COMPLEX128 = 17
     ACL_BF16 = 27
+    ACL_FLOAT8_E5M2 = 35
+    ACL_FLOAT8_E4M3FN = 36
 
 
 ACL_DT_UNDEFINED = aclDataType.ACL_DT_UNDEFINED
@@ -225,6 +229,8 @@ ACL_STRING = aclDataType.ACL_STRING
 ACL_COMPLEX64 = aclDataType.ACL_COMPLEX64
 ACL_COMPLEX128 = aclDataType.ACL_COMPLEX128
 ACL_BF16 = aclDataType.ACL_BF16
+ACL_FLOAT8_E5M2 = aclDataType.ACL_FLOAT8_E5M2
+ACL_FLOAT8_E4M3FN = aclDataType.ACL_FLOAT8_E4M3FN
 
 KERNEL_DTYPES = {
     ACL_INT8: 0,
@@ -258,5 +264,7 @@ ITEM_NBYTES = {
     ACL_COMPLEX64: 8,
     ACL_COMPLEX128: 16,
     ACL_BF16: 2,
+    ACL_FLOAT8_E5M2: 1,
+    ACL_FLOAT8_E4M3FN: 1,
 }
 """Bytes of one element; the types without an entry have no fixed size."""

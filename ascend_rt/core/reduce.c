@@ -7,6 +7,7 @@ size_t dtype_nbytes(int dtype)
     static const unsigned char nbytes[DTYPE_COUNT] = {
         [DTYPE_INT8] = 1,   [DTYPE_INT16] = 2, [DTYPE_INT32] = 4,  [DTYPE_FP16] = 2,   [DTYPE_FP32] = 4,  [DTYPE_INT64] = 8,
         [DTYPE_UINT64] = 8, [DTYPE_UINT8] = 1, [DTYPE_UINT16] = 2, [DTYPE_UINT32] = 4, [DTYPE_FP64] = 8, [DTYPE_BFP16] = 2,
+        [DTYPE_FP8E4M3] = 1, [DTYPE_FP8E5M2] = 1,
     };
     return dtype >= 0 && dtype < DTYPE_COUNT ? nbytes[dtype] : 0;
 }

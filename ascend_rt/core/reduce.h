@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* HcclDataType. */
+/* HcclDataType.  fp8 is moved and not folded: it has a size and no kernels. */
 enum dtype {
     DTYPE_INT8 = 0,
     DTYPE_INT16 = 1,
@@ -35,6 +35,8 @@ enum dtype {
     DTYPE_UINT32 = 9,
     DTYPE_FP64 = 10,
     DTYPE_BFP16 = 11,
+    DTYPE_FP8E4M3 = 15,
+    DTYPE_FP8E5M2 = 16,
     DTYPE_COUNT
 };
 
@@ -56,7 +58,7 @@ bool has_kernel_variant(int variant);
 /* The fastest variant this processor runs. */
 enum kernel_variant best_kernel_variant(void);
 
-/* NULL for an unknown dtype or op, and for a variant that this build does not contain. */
+/* NULL for an unknown dtype or op, for one that is not folded, and for a variant that this build does not contain. */
 reduce_function *find_reduce(int dtype, int op, enum kernel_variant variant);
 
 #endif

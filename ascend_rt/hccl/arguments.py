@@ -12,10 +12,9 @@ import numpy as np
 
 from ..acl.memory import Array
 from ..acl.stream import Stream
-from ..plan.choice import DTYPES
 from ..plan.collectives import Collective, InPlace
 from .errors import HcclResult
-from .types import OPS, number_of_dtype
+from .types import DTYPE_NAMES, OPS, number_of_dtype
 
 
 class RefusedError(Exception):
@@ -24,6 +23,17 @@ class RefusedError(Exception):
     def __init__(self, text: str, code: HcclResult = HcclResult.HCCL_E_PARA) -> None:
         self.code = code
         super().__init__(text)
+
+
+def told(error: RefusedError | MemoryError) -> str:
+    """What the other ranks are told of a refusal, from which `code_of_refusal` reads the code."""
+    code = error.code if isinstance(error, RefusedError) else HcclResult.HCCL_E_PARA
+    return str(error) if code is HcclResult.HCCL_E_PARA else f"{code.name}: {error}"
+
+
+def code_of_refusal(why: str) -> HcclResult:
+    """The code with which another rank has refused a call, by what it told."""
+    return HcclResult.__members__.get(why.partition(":")[0], HcclResult.HCCL_E_PARA)
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,7 @@ def check_array(name: str, x: Any) -> Array:
 def dtype_number(x: Array) -> int:
     number = number_of_dtype(x.dtype)
     if number is None:
-        names = ", ".join(DTYPES)
+        names = ", ".join(DTYPE_NAMES.values())
         raise RefusedError(f"dtype {x.dtype}; expected one of {names}", HcclResult.HCCL_E_NOT_SUPPORT)
     return number
 

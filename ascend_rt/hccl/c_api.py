@@ -37,10 +37,11 @@ from ..diag.vocabulary import AbortKind, split_abort_word
 from ..link.placement import place
 from ..plan.collectives import COLLECTIVES
 from . import world
-from .arguments import RefusedError
+from .arguments import RefusedError, told
 from .communicator import CODES, Communicator
+from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
-from .types import OP_NAMES, HcclDataType, dtype_of_number
+from .types import DATA_TYPE_OF_ACL, OP_NAMES, OPS, HcclDataType, dtype_of_number
 
 HCCL_ROOT_INFO_BYTES = 4108
 MOST_ELEMENTS = 0x7FFFFFFFF  # HCCL's own limit of a count
@@ -71,21 +72,6 @@ ERROR_STRINGS = {
     HcclResult.HCCL_E_SUSPENDING: "error communicator suspending",
     HcclResult.HCCL_E_OPRETRY_FAIL: "retry constraint",
     HcclResult.HCCL_E_OOM: "out of memory",
-}
-
-DATA_TYPE_OF_ACL = {
-    aclDataType.ACL_FLOAT: HcclDataType.HCCL_DATA_TYPE_FP32,
-    aclDataType.ACL_FLOAT16: HcclDataType.HCCL_DATA_TYPE_FP16,
-    aclDataType.ACL_INT8: HcclDataType.HCCL_DATA_TYPE_INT8,
-    aclDataType.ACL_INT32: HcclDataType.HCCL_DATA_TYPE_INT32,
-    aclDataType.ACL_UINT8: HcclDataType.HCCL_DATA_TYPE_UINT8,
-    aclDataType.ACL_INT16: HcclDataType.HCCL_DATA_TYPE_INT16,
-    aclDataType.ACL_UINT16: HcclDataType.HCCL_DATA_TYPE_UINT16,
-    aclDataType.ACL_UINT32: HcclDataType.HCCL_DATA_TYPE_UINT32,
-    aclDataType.ACL_INT64: HcclDataType.HCCL_DATA_TYPE_INT64,
-    aclDataType.ACL_UINT64: HcclDataType.HCCL_DATA_TYPE_UINT64,
-    aclDataType.ACL_DOUBLE: HcclDataType.HCCL_DATA_TYPE_FP64,
-    aclDataType.ACL_BF16: HcclDataType.HCCL_DATA_TYPE_BFP16,
 }
 
 DATA_TYPES = {int(number) for number in HcclDataType}
@@ -210,7 +196,7 @@ def HcclAllReduce(send: int, recv: int, count: int, dtype: int, op: int, comm: i
     def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:
         communicator.all_reduce(elements.at("send", send), elements.at("recv", recv), _op(op), on)
 
-    _queue("all_reduce", count, dtype, comm, stream, queue)
+    _queue("all_reduce", count, dtype, comm, stream, queue, op)
 
 
 def HcclBroadcast(buffer: int, count: int, dtype: int, root: int, comm: int, stream: int, /) -> HcclResult:
@@ -245,7 +231,7 @@ def HcclReduce(send: int, recv: int, count: int, dtype: int, op: int, root: int,
         out = elements.at("recv", recv) if communicator.rank == number else None
         communicator.reduce(elements.at("send", send), out, _op(op), number, on)
 
-    _queue("reduce", count, dtype, comm, stream, queue)
+    _queue("reduce", count, dtype, comm, stream, queue, op)
 
 
 @_returns_result
@@ -300,7 +286,7 @@ def HcclReduceScatter(send: int, recv: int, recv_count: int, dtype: int, op: int
         x, out = elements.at("send", send, communicator.size), elements.at("recv", recv)
         communicator.reduce_scatter(x, out, _op(op), on)
 
-    _queue("reduce_scatter", recv_count, dtype, comm, stream, queue)
+    _queue("reduce_scatter", recv_count, dtype, comm, stream, queue, op)
 
 
 @_returns_result
@@ -341,6 +327,7 @@ def _queue(
     comm: int,
     stream: int,
     queue: Callable[[Communicator, Stream, _Elements], None],
+    op: int = 0,
 ) -> None:
     """Queues one collective. If its arguments are wrong, what is queued is the refusal: nobody is left waiting."""
     communicator, on = _find_communicator(comm), _find_stream(stream)
@@ -348,9 +335,11 @@ def _queue(
         count = integer("count", count)
         if not 0 <= count <= MOST_ELEMENTS:
             raise RefusedError(f"count={count}; expected 0 to {MOST_ELEMENTS}")
-        queue(communicator, on, _Elements(count, _dtype(dtype)))
+        elements = _Elements(count, _dtype(dtype))
+        check_dtype(kind, _number(dtype), OPS[_op(op)], communicator._strict_dtypes)
+        queue(communicator, on, elements)
     except RefusedError as error:
-        communicator._refuse(COLLECTIVES[kind].number, str(error), on)
+        communicator._refuse(COLLECTIVES[kind].number, told(error), on)
         raise
 
 
@@ -359,11 +348,15 @@ def _address(x: Array) -> int:
 
 
 def _dtype(dtype: int) -> "np.dtype[Any]":
+    return _numpy_dtype(_number(dtype))
+
+
+def _number(dtype: int) -> int:
     number = DATA_TYPE_OF_ACL.get(dtype) if isinstance(dtype, aclDataType) else integer("dtype", dtype)
     if number not in DATA_TYPES:
         text = f"dtype={dtype!r}; expected one of HcclDataType or its like of aclDataType"
         raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
-    return _numpy_dtype(int(number))
+    return int(number)
 
 
 @functools.cache

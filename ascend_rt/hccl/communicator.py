@@ -6,6 +6,7 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 
 import sys
 import weakref
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -20,17 +21,18 @@ from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.membership import Group, Membership
 from ..plan import split
-from ..plan.choice import DTYPES, TABLE, Table
+from ..plan.choice import TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..plan.split import split_spec
 from ..settings import SettingError, Settings
 from . import choices, splitting
-from .arguments import Call, RefusedError, check, check_stream
+from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
 from .collectives import Collectives
+from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
 from .splits import Splits
 from .transfers import TRANSFERS, Transfers
-from .types import NUMBER_OF_DTYPE, OP_NAMES
+from .types import NUMBER_OF_DTYPE, OP_NAMES, dtype_name
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
 SPLITS = {number: split_spec(name) for name, number in split.NUMBERS.items()}
@@ -117,6 +119,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._drop_board.atexit = False
         self._splits = 0
         self._timeout = settings.hccl_exec_timeout
+        self._strict_dtypes = settings.ascend_rt_strict_dtypes
         self._noticed = False
         self._has_table = False
         self._table = TABLE
@@ -174,10 +177,11 @@ class Communicator(Collectives, Splits, Transfers):
         try:
             check_stream(stream)
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
+            check_dtype(spec.name, call.dtype, call.op, self._strict_dtypes)
             self._submit(call, stream)
             return call.out
         except (RefusedError, MemoryError) as error:
-            why = str(error)
+            why = told(error)
         # Behind the handler: the error that all ranks raise is the same everywhere, without this rank's own before it.
         self._refuse(spec.number, why, stream)
         result: Array = x if out is None else out  # a queued refusal: synchronize tells
@@ -226,7 +230,7 @@ class Communicator(Collectives, Splits, Transfers):
                 return HcclError(HcclResult.HCCL_E_PARA, text, [sender, receiver], "EI0005")
             refused = [said.rank for said in statements if said.refusal is not None]
             text = disagreement.describe(statements, self.rank, self.name)
-            return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
+            return HcclError(_code(statements), text, refused, "EI0003" if refused else "EI0005")
         kind, culprit, _ = split_abort_word(failure.abort)
         code, ei = CODES[kind]
         doing = f'{call} of group "{self.name}" ({failure.where})'
@@ -242,7 +246,7 @@ class Communicator(Collectives, Splits, Transfers):
         sides = _statement(received[ROOT], *sent), _statement(sent[ROOT], *received)
         refused = [said.rank for said in sides if said.refusal is not None]
         text = disagreement.describe_transfer(*sides, self.rank, self.name)
-        return HcclError(HcclResult.HCCL_E_PARA, text, refused, "EI0003" if refused else "EI0005")
+        return HcclError(_code(sides), text, refused, "EI0003" if refused else "EI0005")
 
     def _where(self) -> str:
         return call_site()
@@ -313,6 +317,12 @@ Stream.explain = staticmethod(explain)
 Stream.attend = staticmethod(attend)
 
 
+def _code(statements: Sequence[disagreement.Statement]) -> HcclResult:
+    """Of what all ranks raise: the first refusal's."""
+    refusals = [said.refusal for said in statements if said.refusal is not None]
+    return code_of_refusal(refusals[0]) if refusals else HcclResult.HCCL_E_PARA
+
+
 def _statement(
     rank: int,
     call: int,
@@ -335,7 +345,7 @@ def _statement(
         call=call,
         collective=collective_name(collective),
         count=count if collective not in SPLITS else None,
-        dtype=DTYPES[dtype] if carries_data and not refused else "",
+        dtype=dtype_name(dtype) if carries_data and not refused else "",
         op=OP_NAMES[op] if spec is not None and spec.reduces else None,
         root=root if transfer or (spec is not None and spec.rooted) else None,
         fingerprint=fingerprint,

@@ -12,7 +12,8 @@ from ..core import _core
 from ..plan.collectives import InPlace
 from ..plan.split import NUMBERS, split_spec
 from . import choices
-from .arguments import RefusedError, address_of, check_array, check_op, check_stream, dtype_number
+from .arguments import RefusedError, address_of, check_array, check_op, check_stream, dtype_number, told
+from .device_dtypes import check_dtype
 from .errors import HcclResult
 
 Counts = Sequence[int]
@@ -40,6 +41,7 @@ class Splits(_core.Communicator):
     _memory: DeviceMemory
     _piece_nbytes: int
     _has_table: bool
+    _strict_dtypes: str
 
     def all_gather_v(
         self, x: Array, out: Array, counts: Counts, displs: Counts | None = None, stream: Stream | None = None
@@ -100,11 +102,12 @@ class Splits(_core.Communicator):
         try:
             check_stream(stream)
             kind = self._check_split(name, x, out, op)
+            check_dtype(name, *kind, self._strict_dtypes)
             into, onto = (table() for table in tables)
             check_places(name, self.rank, x, into, out, onto)
             self._submit_split(name, kind, x, out, packed(into, onto, self.size), stream)
         except (RefusedError, MemoryError) as error:
-            why = str(error)
+            why = told(error)
         else:
             result: Array = out
             return result

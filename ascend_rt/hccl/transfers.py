@@ -12,10 +12,10 @@ from ..acl.stream import Stream
 from ..core import _core
 from ..diag.call_site import call_site
 from ..diag.vocabulary import COLLECTIVES
-from ..plan.choice import DTYPES
-from .arguments import RefusedError, check_stream
+from .arguments import RefusedError, check_stream, told
+from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
-from .types import number_of_dtype
+from .types import DTYPE_NAMES, number_of_dtype
 
 STAGING_NBYTES = 128 << 10
 """Device memory, per rank that something is sent to, through which goes what is not in device memory: in two pieces."""
@@ -58,6 +58,7 @@ class Transfers(_core.Communicator):
     size: int
     _memory: DeviceMemory
     _piece_nbytes: int
+    _strict_dtypes: str
 
     def send(self, x: Array, dest: int, stream: Stream | None = None) -> None:
         """Send x to rank `dest`, which receives it with recv.
@@ -88,13 +89,15 @@ class Transfers(_core.Communicator):
         try:
             check_stream(stream)
             checked = check_items(items, self.size)
+            for _, _, dtype, _, _ in checked:
+                check_dtype(kind, dtype, 0, self._strict_dtypes)
             while (peer := self._transfer(number, checked, None, stream)) is not None:
                 nbytes = min(self._piece_nbytes, STAGING_NBYTES)
                 block = self._memory.allocate(nbytes)
                 self._set_channel_staging(peer, block, block.offset, nbytes)
             return
         except RefusedError as error:
-            why, code = str(error), error.code
+            why, code = told(error), error.code
         except MemoryError as error:
             why, code = str(error), HcclResult.HCCL_E_MEMORY
         # Behind the handlers, as in _run.
@@ -130,7 +133,7 @@ def _check_item(name: str, item: Any, size: int) -> Item:
         raise RefusedError(f"{given}; expected a NumPy array, such as rt.array makes")
     dtype = number_of_dtype(x.dtype)
     if dtype is None:
-        text = f"{name}dtype {x.dtype}; expected one of {', '.join(DTYPES)}"
+        text = f"{name}dtype {x.dtype}; expected one of {', '.join(DTYPE_NAMES.values())}"
         raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
     if not sends and not x.flags.writeable:
         raise RefusedError(f"{name}the message cannot be stored: out is read-only")

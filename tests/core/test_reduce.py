@@ -250,9 +250,10 @@ def test_every_destination_gets_the_result_in_place_too(kernels: Kernels, nsrc: 
 
 
 def test_unknown_numbers_have_no_kernel(library: ctypes.CDLL) -> None:
-    for dtype, op, variant in [(-1, SUM, PLAIN), (12, SUM, PLAIN), (0, -1, PLAIN), (0, 5, PLAIN), (0, SUM, 4)]:
+    unknown = [(-1, SUM, PLAIN), (12, SUM, PLAIN), (0, -1, PLAIN), (0, 5, PLAIN), (0, SUM, 4)]
+    for dtype, op, variant in [*unknown, (15, SUM, PLAIN), (16, MAX, PLAIN)]:
         assert not library.find_reduce(dtype, op, variant)
-    assert [library.dtype_nbytes(number) for number in (-1, 12)] == [0, 0]
+    assert [library.dtype_nbytes(number) for number in (-1, 12, 13, 14, 15, 16, 17)] == [0, 0, 0, 0, 1, 1, 0]
     assert {number: library.dtype_nbytes(number) for number in DTYPES.values()} == {
         number: dtype.itemsize for dtype, number in DTYPES.items()
     }

@@ -128,8 +128,9 @@ def test_a_wrong_argument_of_one_rank_is_told_to_all(ranks: RankPool) -> None:
     right, wrong = ranks.run(2, one_rank_is_wrong)
     assert [result for result, _, _ in right] == [0] * 12
     assert [result for result, _, _ in wrong] == [1, 2, 1, 1, 1, 1, 1, 1, 5, 5, 5, 5]
-    for _, code, text in [*right, *wrong]:
-        assert code == acl.ACL_ERROR_RT_PARAM_INVALID and "rank 1" in text, text
+    for case, (_, code, text) in [*enumerate(right), *enumerate(wrong)]:
+        expected = acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT if case >= 8 else acl.ACL_ERROR_RT_PARAM_INVALID
+        assert code == expected and "rank 1" in text, text
     assert "null pointer" in right[1][2] and "count=-1" in right[6][2] and "dtype=99" in right[8][2]
 
 
@@ -188,7 +189,8 @@ def wild_collectives(handle: int) -> None:
             hccl.HcclAlltoAll(send, count, dtype, recv, count, dtype, handle, 0),
         ]
         assert {*results} <= {PARA, PTR, NOT_SUPPORT}
-        assert acl.rt.synchronize_stream(0) == acl.ACL_ERROR_RT_PARAM_INVALID
+        refused = (acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
+        assert acl.rt.synchronize_stream(0) in refused
 
     check()
 

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
         if (has_kernel_variant(variant))
             printf(" %d", variant);
     for (int round = 0; round < rounds; round++)
-        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int dtype = 0; dtype <= DTYPE_BFP16; dtype++)
             for (int op = 0; op < REDUCE_OP_COUNT; op++) {
                 struct call c = draw_call(&state, dtype, op);
                 hash = compare(&c, hash);
