@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "binding.h"
+#include "binding_docstrings.h"
 #include "order.h"
 
 /* The words of a plan or an exchange, as Python lends them. */
@@ -347,12 +348,9 @@ static void free_communicator(PyObject *object)
 }
 
 static PyMethodDef methods[] = {
-    {"all_reduce", KEYWORDS(call_all_reduce), METH_FASTCALL | METH_KEYWORDS,
-     "all_reduce(x, out=None, op='sum', stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
-    {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS,
-     "broadcast(x, root=0, stream=None)\n--\n\nSee ascend_rt.hccl.Communicator."},
-    {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS,
-     "barrier(stream=None)\n--\n\nReturns when every rank of the communicator has called it."},
+    {"all_reduce", KEYWORDS(call_all_reduce), METH_FASTCALL | METH_KEYWORDS, ALL_REDUCE_DOCSTRING},
+    {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS, BROADCAST_DOCSTRING},
+    {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS, BARRIER_DOCSTRING},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_resync", call_resync, METH_NOARGS, "Take the highest call number of all ranks."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},

@@ -5,8 +5,8 @@
     ret = acl.rt.synchronize_stream(stream)
 
 What C returns through a pointer stands before the result: (value, ret). Collectives only queue; counts are elements.
-Buffers are device memory of this process, contiguous, aligned to their elements. dtype is an HcclDataType or an
-aclDataType; a plain integer is read as HcclDataType. Stream 0 is the default stream of the calling thread's context.
+Buffers are device memory of this process, contiguous, aligned to their elements. dtype, send_type and recv_type are
+HcclDataType or aclDataType, a plain integer HcclDataType; op is HcclReduceOp; stream 0 the thread's default stream.
 
 A wrong argument gives its code here, and all other ranks learn of it, as in the Python methods: the call of every rank
 fails, and synchronize_stream tells it on each. acl.get_recent_err_msg() has the words.
@@ -252,7 +252,7 @@ def HcclAlltoAll(
 ) -> None:
     """send has `send_count` elements for each rank's recv, which gets `recv_count` from each, in rank order.
 
-    Counts are per peer. Both must be equal, and both types (HCCL_E_PARA), and recv must not lie on send.
+    Counts are per peer. Both must be equal, and send_type and recv_type too (HCCL_E_PARA); recv must not lie on send.
     """
 
     def queue(communicator: Communicator, on: Stream, elements: "_Elements") -> None:

@@ -151,7 +151,8 @@ def HcclAlltoAllV(
     stream: int,
     /,
 ) -> None:
-    """send_counts[i] elements at send_displs[i] of send go to rank i; what it sends comes to recv_displs[i] of recv."""
+    """send_counts[i] elements at send_displs[i] of send go to rank i; the recv_counts[i] elements that it sends come to
+    recv_displs[i] of recv."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
         x = _blocks("send", send, send_counts, send_displs, send_type)

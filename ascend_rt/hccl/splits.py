@@ -48,7 +48,8 @@ class Splits(_core.Communicator):
     ) -> Array:
         """Every rank's x, which has counts[rank] elements, as block `rank` of every rank's out; returns out.
 
-        counts: of the blocks of out, the same on every rank. In place, x is block `rank` of out.
+        counts: of the blocks of out, in elements, the same on every rank. displs: where they begin, one behind another
+        by default. In place, x is block `rank` of out.
         """
         arguments = [(lambda: one_block("x", x, counts, self.rank)), (lambda: blocks("out", out, counts, displs))]
         return self._split("all_gather_v", x, out, arguments, "sum", stream)
@@ -64,8 +65,8 @@ class Splits(_core.Communicator):
     ) -> Array:
         """Fold x over all ranks; out, which has counts[rank] elements, gets block `rank` of the result; returns out.
 
-        counts: of the blocks of x, the same on every rank. op: sum, prod, max, min or avg. In place, out is block
-        `rank` of x.
+        counts: of the blocks of x, in elements, the same on every rank. displs: where they begin, one behind another by
+        default. op: sum, prod, max, min or avg. In place, out is block `rank` of x.
         """
         arguments = [(lambda: blocks("x", x, counts, displs)), (lambda: one_block("out", out, counts, self.rank))]
         return self._split("reduce_scatter_v", x, out, arguments, op, stream)
@@ -82,7 +83,8 @@ class Splits(_core.Communicator):
     ) -> Array:
         """Block i of x, of send_counts[i] elements, goes to rank i; block i of out comes from rank i; returns out.
 
-        recv_counts[i] must be what rank i sends. x and out must not overlap.
+        recv_counts[i] must be what rank i sends. send_displs, recv_displs: where the blocks begin, in elements, one
+        behind another by default. x and out must not overlap.
         """
         arguments = [
             (lambda: blocks("x", x, send_counts, send_displs)),
@@ -91,7 +93,10 @@ class Splits(_core.Communicator):
         return self._split("all_to_all_v", x, out, arguments, "sum", stream)
 
     def all_to_all_vc(self, x: Array, counts: Sequence[Counts], out: Array, stream: Stream | None = None) -> Array:
-        """all_to_all_v by one table for all: counts[i][j] elements go from rank i to rank j. Blocks have no gaps."""
+        """all_to_all_v by one table for all: counts[i][j] elements go from rank i to rank j; returns out.
+
+        The blocks of x and of out lie one behind another.
+        """
         arguments = [
             (lambda: blocks("x", x, matrix(counts, self.size)[self.rank], None)),
             (lambda: blocks("out", out, [row[self.rank] for row in matrix(counts, self.size)], None)),

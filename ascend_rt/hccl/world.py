@@ -56,7 +56,7 @@ def empty(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
 
 
 def zeros(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
-    """An array of zeros in device memory. DeviceMemoryError when it is full."""
+    """An array of zeros in device memory: any shape and dtype. DeviceMemoryError when it is full."""
     return _get_world().memory.zeros(shape, dtype)
 
 

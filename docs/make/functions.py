@@ -1,13 +1,12 @@
 """The functions of pyACL's runtime and of HCCL's C API, and what has become of each here: makes docs/functions.md.
 
-    python -P tests/acl/functions_table.py > docs/functions.md
-
 A function is implemented, or it is unsupported by design: then it is there, answers with a code, and its docstring says
 why after "Unsupported: ".
 """
 
-import inspect
 import types
+
+from docstrings import first_paragraph, names_called_with, status
 
 from ascend_rt import acl, hccl
 
@@ -69,40 +68,27 @@ GROUPS = [
     ("acl", acl, ACL),
     *((f"acl.rt: {noun}", acl.rt, names) for noun, names in RT.items()),
     ("acl.util", acl.util, UTIL),
-    ("hccl: collectives", hccl, COLLECTIVES),
-    ("hccl: communicators", hccl, COMMUNICATORS),
 ]
-# Of HCCL, which are still to come.
-TO_COME = """
-    HcclReduceScatterV HcclAllGatherV HcclAlltoAllV HcclAlltoAllVC HcclSend HcclRecv HcclBatchSendRecv
-    HcclCommInitRootInfoConfig HcclCommInitClusterInfo HcclCommInitClusterInfoConfig HcclCommInitAll
-    HcclCreateSubCommConfig HcclCommConfigInit HcclGetCommName HcclCommGetHandleWithName HcclSetConfig HcclGetConfig
-    HcclGetCommConfigCapability HcclCommSuspend HcclCommResume HcclCommGetStatus HcclCommRegCommStateCallback
-    HcclGroupStart HcclGroupEnd HcclGroupStatusGet HcclCommSetMemoryRange HcclCommUnsetMemoryRange
-    HcclCommActivateCommMemory HcclCommDeactivateCommMemory HcclCommSymWinRegister HcclCommSymWinDeregister
-    HcclCommSymWinGet HcclSymWinGetPeerPointer HcclCommWorkingDevNicSet HcclConfigGetInfo
-"""
 HEADER = """\
-# Every function
+# Every function of pyACL
 
-What pyACL's runtime has, and what has become of it here. This page is made from the code:
-`python -P tests/acl/functions_table.py > docs/functions.md`. How the runtime behaves: [acl.md](acl.md).
+What pyACL's runtime has, and what has become of it here. This page is made from the code: `python docs/make`. How the
+runtime behaves: [acl.md](acl.md); each function in full: [reference.md](reference.md). The functions of HCCL:
+[porting.md](porting.md).
 """
-UNSUPPORTED = "Unsupported: "
 
 
 def missing() -> list[str]:
-    """Functions that are neither implemented nor unsupported by design."""
-    named = [(room, name) for _, room, names in GROUPS for name in names.split()]
-    return [name for room, name in named if name not in room.__all__ and name not in TO_COME.split()]
+    """Functions that are not there at all."""
+    hccl_groups = [("hccl", hccl, COLLECTIVES), ("hccl", hccl, COMMUNICATORS)]
+    named = [(room, name) for _, room, names in [*GROUPS, *hccl_groups] for name in names.split()]
+    return [name for room, name in named if name not in room.__all__]
 
 
-def markdown() -> str:
-    """The page."""
+def page() -> str:
+    """docs/functions.md."""
     parts = [HEADER]
     for title, room, names in GROUPS:
-        if room is hccl:
-            continue  # docs on HCCL will have its table
         parts.append(f"\n## {title}\n\n| function | | what it does here |\n|---|---|---|\n")
         parts += [_row(room, name) for name in names.split()]
     return "".join(parts)
@@ -110,12 +96,4 @@ def markdown() -> str:
 
 def _row(room: types.ModuleType, name: str) -> str:
     function = getattr(room, name)
-    text = inspect.getdoc(function) or ""
-    sentence = text.split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-    status = "unsupported by design" if sentence.startswith(UNSUPPORTED) else "implemented"
-    parameters = ", ".join(inspect.signature(function).parameters)
-    return f"| `{name}({parameters})` | {status} | {sentence.removeprefix(UNSUPPORTED)} |\n"
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")
+    return f"| `{names_called_with(function)}` | {status(function)} | {first_paragraph(function)} |\n"
