@@ -30,7 +30,7 @@ enum wait_end flag_take(const struct wait_host *host, const struct patience *pat
             return WAIT_ARRIVED;
         host->yield(host->context);
     }
-    uint64_t since = host->now_ns(host->context), waited = 0;
+    uint64_t before = host->now_ns(host->context), waited = 0;
     while (!taken(flag)) {
         if (timeout_ns && waited >= timeout_ns)
             return WAIT_TIMEOUT;
@@ -38,7 +38,9 @@ enum wait_end flag_take(const struct wait_host *host, const struct patience *pat
             return WAIT_INTERRUPTED;
         uint64_t left = timeout_ns ? timeout_ns - waited : UINT64_MAX;
         sleep_once(host, flag, left < patience->sleep_ns ? left : patience->sleep_ns);
-        waited = host->now_ns(host->context) - since;
+        uint64_t now = host->now_ns(host->context);
+        waited += sleep_counts_ns(before, now, patience->sleep_ns);
+        before = now;
     }
     return WAIT_ARRIVED;
 }

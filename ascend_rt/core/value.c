@@ -36,7 +36,7 @@ enum wait_end value_wait(const struct wait_host *host, const struct patience *pa
             return WAIT_ARRIVED;
         host->yield(host->context);
     }
-    uint64_t since = host->now_ns(host->context), waited = 0;
+    uint64_t before = host->now_ns(host->context), waited = 0;
     for (;;) {
         uint64_t found = load_acquire(word);
         if (passes(found, test, value))
@@ -46,6 +46,8 @@ enum wait_end value_wait(const struct wait_host *host, const struct patience *pa
         if (host->attend && !host->attend(host->context, waited))
             return WAIT_INTERRUPTED;
         host->sleep(host->context, low_half(word), (uint32_t)found, LONGEST_SLEEP_NS);
-        waited = host->now_ns(host->context) - since;
+        uint64_t now = host->now_ns(host->context);
+        waited += sleep_counts_ns(before, now, LONGEST_SLEEP_NS);
+        before = now;
     }
 }

@@ -62,11 +62,18 @@ static void sleep_once(const struct wait_host *host, struct patience *patience, 
         patience->late_sleeps++;
 }
 
+enum { LATE_NS = 1000000000 }; /* a busy machine wakes a sleeper later than it asked for, but not so much */
+
+uint64_t sleep_counts_ns(uint64_t from_ns, uint64_t to_ns, uint64_t longest_ns)
+{
+    return to_ns - from_ns > longest_ns + LATE_NS ? longest_ns : to_ns - from_ns;
+}
+
 static enum wait_end wait_asleep(const struct wait_host *host, struct patience *patience, struct notify *notify,
                                  uint32_t number, wait_look *look, void *context)
 {
     uint64_t since = host->now_ns(host->context);
-    uint64_t waited = 0;
+    uint64_t waited = 0, before = since;
     for (;;) {
         uint32_t word = load_acquire(&notify->word);
         if (reached(word, number))
@@ -75,7 +82,9 @@ static enum wait_end wait_asleep(const struct wait_host *host, struct patience *
         if (end != WAIT_ARRIVED)
             return notify_reached(notify, number) ? WAIT_ARRIVED : end;
         sleep_once(host, patience, notify, word, number);
-        waited = host->now_ns(host->context) - since;
+        uint64_t now = host->now_ns(host->context);
+        waited += sleep_counts_ns(before, now, patience->sleep_ns);
+        before = now;
         if (host->attend && !notify_reached(notify, number) && !host->attend(host->context, waited))
             return notify_reached(notify, number) ? WAIT_ARRIVED : WAIT_INTERRUPTED;
     }

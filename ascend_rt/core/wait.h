@@ -35,6 +35,10 @@ struct wait_host {
 
 extern const struct wait_host linux_host; /* futex, sched_yield, CLOCK_MONOTONIC */
 
+/* What a sleep from one time to the other, of at most `longest_ns`, counts in a wait: one that took far longer was stopped
+ * itself (Ctrl-Z), and whoever it waits for probably with it. */
+uint64_t sleep_counts_ns(uint64_t from_ns, uint64_t to_ns, uint64_t longest_ns);
+
 struct patience {
     uint32_t spins, yields;
     uint32_t brief_yields; /* so many yields do not count as blocking yet: where ranks share cores, most waits are over */

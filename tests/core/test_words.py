@@ -19,3 +19,7 @@ def test_each_setting_of_a_flag_is_taken_once(compile_and_run: Callable[..., str
 
 def test_limits_and_tests_of_values(compile_and_run: Callable[..., str]) -> None:
     compile_and_run(SOURCES, "address", "late")
+
+
+def test_a_pause_of_the_waiter_is_not_time_waited(compile_and_run: Callable[..., str]) -> None:
+    compile_and_run(SOURCES, "address", "paused")

@@ -105,6 +105,8 @@ static void share(uint64_t rounds)
 struct clock {
     uint64_t now, interrupt_at;
     struct flag *set_at_wake; /* set while the waiter sleeps */
+    uint64_t pause;           /* what the first sleep takes besides */
+    uint64_t slept;           /* without it */
 };
 
 static uint64_t now_ns(void *context) { return ((struct clock *)context)->now; }
@@ -115,7 +117,9 @@ static bool sleep_ns(void *context, _Atomic uint32_t *word, uint32_t expected, u
 {
     struct clock *clock = context;
     EXPECT_EQUAL(load_relaxed(word), expected);
-    clock->now += nanoseconds;
+    clock->now += nanoseconds + clock->pause;
+    clock->slept += nanoseconds;
+    clock->pause = 0;
     if (clock->set_at_wake)
         store_release(&clock->set_at_wake->word, FLAG_SET);
     return true;
@@ -138,6 +142,32 @@ static enum wait_end wait_with(struct clock clock, uint64_t word, enum value_tes
     const struct wait_host host = {&clock, now_ns, yield, sleep_ns, wake, NULL, attend, NULL, NULL};
     _Atomic uint64_t shared = word;
     return value_wait(&host, &patience, &shared, test, value, 3000000);
+}
+
+static enum wait_end look_for_two_minutes(void *context, uint64_t since_ns, uint64_t waited_ns)
+{
+    (void)context, (void)since_ns;
+    return waited_ns >= UINT64_C(120000000000) ? WAIT_TIMEOUT : WAIT_ARRIVED;
+}
+
+/* An hour in which the waiter itself was stopped is not time waited; a second that a sleep is late is. */
+static void paused(void)
+{
+    static const struct {
+        uint64_t pause, late; /* of it, what counts */
+    } cases[] = {{0, 0}, {UINT64_C(3600000000000), 0}, {900000000, 900000000}};
+    struct patience second = {.sleep_ns = 1000000000};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct clock clock = {.pause = cases[i].pause};
+        const struct wait_host host = {&clock, now_ns, yield, sleep_ns, wake, NULL, attend, NULL, NULL};
+        struct notify notify = {0};
+        EXPECT_EQUAL(notify_wait(&host, &second, &notify, 1, look_for_two_minutes, NULL), WAIT_TIMEOUT);
+        EXPECT_EQUAL((clock.slept + cases[i].late) / 1000000000, 120);
+        struct flag flag = {0};
+        clock = (struct clock){.pause = cases[i].pause};
+        EXPECT_EQUAL(flag_take(&host, &second, &flag, UINT64_C(120000000000)), WAIT_TIMEOUT);
+        EXPECT_EQUAL((clock.slept + cases[i].late) / 1000000000, 120);
+    }
 }
 
 static void late(void)
@@ -169,6 +199,8 @@ int main(int argc, char **argv)
     EXPECT(argc > 1);
     if (!strcmp(argv[1], "late"))
         late();
+    else if (!strcmp(argv[1], "paused"))
+        paused();
     else if (!strcmp(argv[1], "pass"))
         pass(strtoull(argv[2], NULL, 0));
     else
