@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.threads
 
 PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "slots", "threads", "calls")]
-STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "queue", "flag", "value")]
+STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "mark", "queue", "flag", "value")]
 BATCHES = {"thread": {1: 60, 2: 120, 3: 80}, "address": {1: 150, 2: 300, 3: 200}}
 
 
