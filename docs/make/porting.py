@@ -7,8 +7,7 @@ from docstrings import first_paragraph, names_called_with, status
 from functions import COLLECTIVES, COMMUNICATORS
 
 from ascend_rt import hccl
-from ascend_rt.hccl.c_api import DATA_TYPE_OF_ACL
-from ascend_rt.hccl.types import HcclDataType, dtype_of_number
+from ascend_rt.hccl.types import DATA_TYPE_OF_ACL, HcclDataType, dtype_of_number
 
 METHODS = {
     "HcclAllReduce": "comm.all_reduce(x, out, op)",
@@ -27,6 +26,7 @@ METHODS = {
     "HcclBatchSendRecv": "comm.batch_send_recv([hccl.Send(x, dest), hccl.Recv(out, source)])",
     "HcclBarrier": "comm.barrier()",
     "HcclCommInitRootInfo": "rt.init()",
+    "HcclCreateSubCommConfig": "comm.split(color, key)",
     "HcclCommDestroy": "comm.destroy()",
     "HcclGetRankSize": "comm.size",
     "HcclGetRankId": "comm.rank",

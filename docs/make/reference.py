@@ -6,10 +6,12 @@ carry names for the other rooms too, those that docs/streams.md speaks of.
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from enum import EnumType, IntEnum
 from typing import Any
 
+from ascend_rt.launcher import arguments
 from docstrings import names_called_with, signature, source, source_line, text
 
 import ascend_rt as rt
@@ -33,10 +35,11 @@ All that programs may call. This page is made from the docstrings: `python docs/
 - acl, by pyACL's names: the device runtime; [acl.md](acl.md) tells how it behaves:
   [acl](#acl), acl.rt ({nouns}), [acl.util](#aclutil)
 - [Tests on N ranks](#tests-on-n-ranks); [testing.md](testing.md) has a program
+- [hccl-run](#hccl-run): its options
 - [Numbers](#numbers): the enums
 
 An *array* is a NumPy array, an *address* an integer. Counts are elements, names with `nbytes` and pyACL's sizes are
-bytes. `hccl-run --help` tells the options of the launcher, [settings.md](settings.md) the environment variables.
+bytes. The environment variables are in [settings.md](settings.md).
 """
 
 
@@ -69,6 +72,9 @@ def page() -> str:
         *_acl(),
         "\n## Tests on N ranks\n\n`from ascend_rt.testing import RankPool`\n",
         *_methods(testing.RankPool, ["run", "hccl_run"]),
+        "\n## hccl-run\n\n`hccl-run [options] script.py | -m module | -- program [arguments]`\n\n",
+        f"{arguments.DESCRIPTION}\n{arguments.EPILOG}\n".replace("*", "\\*"),
+        *_options(),
         "\n## Numbers\n",
         *(_enum(enum) for enum in NUMBERS),
     ]
@@ -91,6 +97,16 @@ def _acl() -> list[str]:
         parts += [f"\n## acl.rt: {noun.replace('_', ' ')}\n", *_functions(own)]
     parts += ["\n## acl.util\n", *_functions(getattr(acl.util, name) for name in acl.util.__all__)]
     return parts
+
+
+def _options() -> list[str]:
+    """A row for each option of hccl-run; what only this machine says is left out."""
+    rows = ["| Option | Means |\n|---|---|\n"]
+    for action in arguments.parser()._actions:
+        words = " ".join([", ".join(action.option_strings), str(action.metavar or "")]).strip()
+        told = re.sub(r", here \d+", "", str(action.help)).replace("%%", "%")
+        rows.append(f"| `{words}` | {told} |\n")
+    return [*rows, "\nSource: [`launcher/arguments.py`](../launcher/arguments.py)\n"]
 
 
 def _entry(function: Callable[..., Any]) -> str:
