@@ -25,7 +25,7 @@ from .exported import close_exports
 from .exported import forget as forget_exports
 from .handles import Handles, LiveMemory
 from .memory import DeviceMemory
-from .stream import Stream, abandon_streams, shut_down
+from .stream import Stream, abandon_streams, shut_down, take_failures
 
 
 class Context:
@@ -285,12 +285,19 @@ def find_owned_stream(handle: int) -> OwnedStream:
 
 
 def stop_streams() -> None:
-    """Drop what is still queued on the streams of this process and tell it: the job's exit code is then not 0."""
+    """Drop what is still queued on the streams of this process and tell it, and what has failed there and was told to
+    nobody: the job's exit code is then not 0."""
+    failures = take_failures()
     dropped = shut_down()
-    if dropped and _membership is not None:
+    if _membership is None or not (failures or dropped):
+        return
+    for failure in failures:
+        text = f"rank {_membership.rank} left without synchronizing a stream in which this failed: {failure}"
+        print(text, file=sys.stderr, flush=True)
+    if dropped:
         calls = "1 queued call" if dropped == 1 else f"{dropped} queued calls"
         print(f"rank {_membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
-        _membership.left_undone(dropped)
+    _membership.left_undone(dropped + len(failures))
 
 
 def leave() -> None:

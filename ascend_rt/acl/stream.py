@@ -221,6 +221,17 @@ def shut_down() -> int:
     return sum(stream.calls_not_run for stream in streams)
 
 
+def take_failures() -> list[str]:
+    """What has failed on streams of this process that were not synchronized: the head of each error, once."""
+    heads: dict[str, None] = {}
+    for stream in [stream for stream in Stream._live if not stream.closed]:
+        told = stream.take_failure()
+        if told is not None:
+            error = stream._error(Failure(*told))
+            heads[f"{type(error).__name__}: {error}".splitlines()[0]] = None
+    return list(heads)
+
+
 def abandon_streams() -> None:
     """In a fork of this process: its copies of the streams have no workers, and nothing to wait for."""
     for stream in list(Stream._live):

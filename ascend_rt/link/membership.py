@@ -121,7 +121,8 @@ class Membership:
             self._say(f"fence {rank}")
 
     def left_undone(self, calls: int) -> None:
-        """This rank leaves with so many queued calls not run: its exit code 0 will not count as success."""
+        """This rank leaves with so many queued calls not run, or failed and never told to its program: its exit code 0
+        will not count as success."""
         self._say(f"undone {calls}")
 
     def look(self) -> None:

@@ -56,6 +56,12 @@ def killed_with_queued_work(outcome: Any) -> None:
     assert re.search(r"rank 1 \(process \d+\) failed first, after [\d.]+ s: killed by SIGKILL", outcome.err)
 
 
+def failure_that_nobody_synchronized(outcome: Any) -> None:
+    assert outcome.code == 1
+    assert outcome.err.count("rank 0 left without synchronizing a stream in which this failed: ZeroDivisionError:") == 1
+    assert re.search(r"rank 0 \(process \d+\) failed first, after [\d.]+ s: exit code 1", outcome.err)
+
+
 SYNCHRONIZE = """
 try:
     stream.synchronize()
@@ -83,6 +89,15 @@ queue(3)
 {SYNCHRONIZE}
 """,
         exit_with_queued_work,
+    ),
+    "no synchronize": (
+        """
+if comm.rank == 0:
+    stream.launch(lambda: 1 // 0)
+    other.wait(stream.record())
+    other.record().synchronize()
+""",
+        failure_that_nobody_synchronized,
     ),
     "poison": (
         f"""
