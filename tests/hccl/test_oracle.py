@@ -1,10 +1,11 @@
 """Random calls, everything about them random, against a NumPy oracle that knows nothing of plans.
 
-World size, dtype, op, count, algorithm, root, blocking or queued on one to three streams: the same on all ranks.
+World size, dtype, op, count or counts, algorithm, root, blocking or queued on one to three streams: the same on all
+ranks. Among them are messages between two ranks and round the ring, which take no part in the order of the others.
 Memory of x and of out (device or plain; contiguous, strided, reversed or transposed), in place or not, the streams a
 rank takes for its calls and the events between them: each rank for itself.
 
-A plain run makes DEFAULT_CASES of them; `pytest -m thorough` makes 1,000, and --oracle-cases any number.
+A plain run makes DEFAULT_CASES of them; `pytest -m thorough` makes 5,000, and --oracle-cases any number.
 """
 
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import ascend_rt as rt
+from ascend_rt import hccl
 from ascend_rt.hccl.types import HcclDataType, dtype_of_number
 from ascend_rt.plan.choice import TABLE, Row
 from ascend_rt.plan.registry import names
@@ -24,13 +26,15 @@ pytestmark = pytest.mark.processes
 
 Array = np.ndarray[Any, Any]
 
-SIZES = range(1, 9)
+SIZES = range(1, 10)
 # One has small pieces, and plans for the smallest calls too; the other carries out small calls within the round.
 TUNING = ({"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0"}, {"ASCEND_RT_PACKET_BYTES": "4096"})
 DEFAULT_CASES = 208
 MOST_COUNT = 70_000
 KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "gather", "all_to_all")
-REDUCING = ("all_reduce", "reduce_scatter", "reduce")
+SPLITS = ("all_gather_v", "reduce_scatter_v", "all_to_all_v")
+MESSAGES = ("ring", "message")
+REDUCING = ("all_reduce", "reduce_scatter", "reduce", "reduce_scatter_v")
 ROOTED = ("broadcast", "reduce", "scatter", "gather")
 OPS = ("sum", "prod", "max", "min", "avg")
 LAYOUTS = ("contiguous", "contiguous", "strided", "reversed", "transposed")
@@ -49,9 +53,20 @@ def fold(parts: list[Array], op: str) -> Array:
     return (np.trunc(mean) if parts[0].dtype.kind in "iu" else mean).astype(parts[0].dtype)
 
 
-def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int) -> Array | None:
-    """What `rank` gets: None where only the root gets something."""
+def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int, table: Array) -> Array | None:
+    """What `rank` gets: None where only the root gets something. `table[i, j]`: what rank i sends to rank j."""
     match kind:
+        case "ring":
+            return inputs[(rank - 1) % len(inputs)]
+        case "message":
+            return inputs[root] if rank == (root + 1) % len(inputs) else None
+        case "all_gather_v":
+            return np.concatenate(inputs)
+        case "reduce_scatter_v":
+            return np.split(fold(inputs, op), np.cumsum(table[0])[:-1])[rank]
+        case "all_to_all_v":
+            parts = zip(inputs, table, strict=True)
+            return np.concatenate([np.split(x, np.cumsum(counts)[:-1])[rank] for x, counts in parts])
         case "reduce":
             return fold(inputs, op) if rank == root else None
         case "gather":
@@ -116,10 +131,11 @@ class Case:
     inputs: list[Array]
     x: Buffer | None
     out: Buffer | None
+    table: Array
     result: Array | None = None
 
     def wrong(self, rank: int) -> str:
-        want = oracle(self.kind, rank, self.inputs, self.op, self.root)
+        want = oracle(self.kind, rank, self.inputs, self.op, self.root, self.table)
         if want is None:
             right = self.result is None
         else:
@@ -142,22 +158,40 @@ class Case:
 
 
 def draw(comm: rt.Communicator, common: np.random.Generator, own: np.random.Generator) -> Case:
-    kind, op = str(common.choice(KINDS)), str(common.choice(OPS))
+    kind, op = str(common.choice((*KINDS, *SPLITS, *MESSAGES))), str(common.choice(OPS))
     numbers = list(HcclDataType)
     dtype = dtype_of_number(numbers[common.integers(len(numbers))])
     few: list[Any] = [0, 1, 2, 3, 7, 33, 64, comm.size, common.integers(300), common.integers(300)]
     many = [common.integers(MOST_COUNT + 1)] if common.integers(3) == 0 else few
     count, root = int(many[common.integers(len(many))]), int(common.integers(comm.size))
     length = count * comm.size if kind in ("reduce_scatter", "scatter", "all_to_all") else count
-    values = [common.integers(-2, 3, length) for _ in range(comm.size)]
+    table = draw_table(kind, common, comm.size) if kind in SPLITS else np.zeros(0)
+    lengths = {"all_gather_v": table[:, :1], "reduce_scatter_v": table, "all_to_all_v": table} if kind in SPLITS else {}
+    per_rank = lengths[kind].sum(axis=1) if lengths else [length] * comm.size
+    values = [common.integers(-2, 3, n) for n in per_rank]
     inputs = [(np.abs(v) if dtype.kind == "u" else v).astype(dtype) for v in values]
     out_length = {"all_gather": count * comm.size, "gather": count * comm.size}.get(
         kind, count if kind in ("reduce_scatter", "scatter") else length
     )
-    x, out = buffers(comm, own, kind, root, length, out_length, dtype)
+    if kind in SPLITS:
+        received = {"reduce_scatter_v": table[0, comm.rank]}.get(kind, table[:, comm.rank].sum())
+        x, out = Buffer.make(own, int(per_rank[comm.rank]), dtype), Buffer.make(own, int(received), dtype)
+    elif kind in MESSAGES:
+        gets = kind == "ring" or comm.rank == (root + 1) % comm.size
+        x, out = Buffer.make(own, length, dtype), Buffer.make(own, length, dtype) if gets else None
+    else:
+        x, out = buffers(comm, own, kind, root, length, out_length, dtype)
     if x is not None:
         x.put(inputs[comm.rank])
-    return Case(kind, op, count, root, inputs, x, out)
+    return Case(kind, op, count, root, inputs, x, out, table)
+
+
+def draw_table(kind: str, common: np.random.Generator, size: int) -> Array:
+    """What each rank sends to each: often nothing."""
+    table = common.integers(0, common.choice([2, 40, 3000]), (size, size)) * (common.integers(0, 4, (size, size)) > 0)
+    if kind == "all_gather_v":
+        return np.repeat(table[:, :1], size, axis=1)
+    return np.repeat(table[:1], size, axis=0) if kind == "reduce_scatter_v" else table
 
 
 def buffers(
@@ -198,6 +232,16 @@ class InPlace(Buffer):
 def submit(comm: rt.Communicator, case: Case, stream: rt.Stream | None) -> None:
     x, out = (None if buffer is None else buffer.array for buffer in (case.x, case.out))
     keywords: dict[str, Any] = {"stream": stream}
+    if case.kind in MESSAGES:
+        exchange(comm, case, x, out, stream)
+        return
+    if case.kind in SPLITS:
+        sent, received = case.table[comm.rank].tolist(), case.table[:, comm.rank].tolist()
+        keywords |= {
+            "all_gather_v": {"counts": received},
+            "reduce_scatter_v": {"counts": sent},
+            "all_to_all_v": {"send_counts": sent, "recv_counts": received},
+        }[case.kind]
     if case.kind in REDUCING:
         keywords["op"] = case.op
     if case.kind in ROOTED:
@@ -205,6 +249,18 @@ def submit(comm: rt.Communicator, case: Case, stream: rt.Stream | None) -> None:
     if case.kind != "broadcast":
         keywords["out"] = out
     case.result = getattr(comm, case.kind)(x, **keywords)
+
+
+def exchange(comm: rt.Communicator, case: Case, x: Any, out: Any, stream: rt.Stream | None) -> None:
+    dest = (case.root + 1) % comm.size
+    if case.kind == "ring" or comm.size == 1:
+        items = [hccl.Send(x, (comm.rank + 1) % comm.size), hccl.Recv(out, (comm.rank - 1) % comm.size)]
+        comm.batch_send_recv(items, stream=stream)
+    elif comm.rank == case.root:
+        comm.send(x, dest, stream=stream)
+    elif comm.rank == dest:
+        comm.recv(out, case.root, stream=stream)
+    case.result = out
 
 
 def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
@@ -232,7 +288,7 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
 
 @pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets"])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("total", [DEFAULT_CASES, pytest.param(1000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("total", [DEFAULT_CASES, pytest.param(5000, marks=pytest.mark.thorough)])
 def test_random_calls(
     ranks: RankPool, pytestconfig: pytest.Config, total: int, size: int, environ: dict[str, str]
 ) -> None:
