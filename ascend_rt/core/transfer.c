@@ -100,6 +100,7 @@ static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t wait
     struct transfer *t = context;
     const struct waiter *waiter = &t->communicator->waiter;
     const struct item *first = NULL;
+    (void)since_ns, (void)waited_ns; /* other transfers ring the bell, too: it counts from the last that moved here */
     if (t->given_up)
         return WAIT_ARRIVED;
     if (load_acquire(waiter->abort))
@@ -115,13 +116,13 @@ static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t wait
     }
     if (!first)
         return WAIT_ARRIVED; /* it waits for its turn: who has it looks around */
-    if (!t->idle_since_ns)
-        t->idle_since_ns = since_ns;
+    uint64_t now = t->host->now_ns(t->host->context);
+    t->idle_ns = t->looked_ns ? t->idle_ns + sleep_counts_ns(t->looked_ns, now, t->patience->sleep_ns) : 0;
+    t->looked_ns = now;
     t->culprit = first->peer;
     if (!t->reported)
-        report_wait(t, first, t->idle_since_ns);
-    bool late = waiter->timeout_ns && since_ns + waited_ns - t->idle_since_ns >= waiter->timeout_ns;
-    return late ? WAIT_TIMEOUT : WAIT_ARRIVED;
+        report_wait(t, first, now);
+    return waiter->timeout_ns && t->idle_ns >= waiter->timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
 }
 
 static bool advance_all(struct transfer *t)
@@ -134,7 +135,7 @@ static bool advance_all(struct transfer *t)
             item_abandon(t, &t->items[i]);
     }
     if (moved)
-        t->idle_since_ns = 0;
+        t->looked_ns = 0;
     return moved;
 }
 

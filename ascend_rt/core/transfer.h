@@ -59,7 +59,8 @@ struct transfer {
     bool given_up;           /* items that are not over yet are abandoned, each in its turn */
     bool large;              /* copies take longer than a lock should be held */
     bool reported;           /* what it waits for, in this rank's line */
-    uint64_t idle_since_ns;  /* since when nothing has moved; 0: not asked yet */
+    uint64_t looked_ns;      /* when it looked around last; 0: not since something has moved */
+    uint64_t idle_ns;        /* for how long nothing has moved then */
     uint32_t culprit;        /* the peer for whose sake a wait has ended */
     char where[WHERE_NBYTES]; /* the line of the program, once it was asked for */
     uint32_t nitems, nover;
