@@ -17,6 +17,7 @@ import pytest
 
 import ascend_rt as rt
 from ascend_rt import hccl
+from ascend_rt.hccl.device_dtypes import REDUCIBLE
 from ascend_rt.hccl.types import HcclDataType, dtype_of_number
 from ascend_rt.plan.choice import TABLE, Row
 from ascend_rt.plan.registry import names
@@ -117,7 +118,7 @@ class Buffer:
         """Whether it holds `values`, in the order of its elements, and its borders are as they were."""
         right = np.array_equal(self.array.reshape(-1), values)
         self.array[...] = BORDER
-        return right and bool((self.base == BORDER).all())
+        return right and bool((self.base == np.full(1, BORDER).astype(self.base.dtype)).all())
 
 
 @dataclass
@@ -159,7 +160,7 @@ class Case:
 
 def draw(comm: rt.Communicator, common: np.random.Generator, own: np.random.Generator) -> Case:
     kind, op = str(common.choice((*KINDS, *SPLITS, *MESSAGES))), str(common.choice(OPS))
-    numbers = list(HcclDataType)
+    numbers = sorted(REDUCIBLE if kind in REDUCING else HcclDataType)
     dtype = dtype_of_number(numbers[common.integers(len(numbers))])
     few: list[Any] = [0, 1, 2, 3, 7, 33, 64, comm.size, common.integers(300), common.integers(300)]
     many = [common.integers(MOST_COUNT + 1)] if common.integers(3) == 0 else few
