@@ -12,10 +12,10 @@ from ..acl.stream import Stream
 from ..core import _core
 from ..diag.call_site import call_site
 from ..diag.vocabulary import COLLECTIVES
-from .arguments import RefusedError, check_stream, told
+from .arguments import RefusedError, check_stream, dtype_number, told
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
-from .types import DTYPE_NAMES, number_of_dtype
+from .types import number_of_dtype
 
 STAGING_NBYTES = 128 << 10
 """Device memory, per rank that something is sent to, through which goes what is not in device memory: in two pieces."""
@@ -28,7 +28,7 @@ class HcclSendRecvType(IntEnum):
     HCCL_RECV = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Send:
     """x goes to rank `dest`: any shape, of a dtype that HCCL knows."""
 
@@ -36,7 +36,7 @@ class Send:
     dest: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Recv:
     """out gets what rank `source` sends: as many elements of the same dtype, any shape."""
 
@@ -46,6 +46,8 @@ class Recv:
 
 TRANSFERS = {name: number for number, name in COLLECTIVES.items() if name in ("send", "recv", "batch_send_recv")}
 """HcclCMDType by the names of the methods."""
+
+SEND, RECV = int(HcclSendRecvType.HCCL_SEND), int(HcclSendRecvType.HCCL_RECV)
 
 Item = tuple[int, int, int, int, Array | None]
 """As the core takes it: HcclSendRecvType, rank of the other side, HcclDataType, count, array (None if refused)."""
@@ -89,8 +91,9 @@ class Transfers(_core.Communicator):
         try:
             check_stream(stream)
             checked = check_items(items, self.size)
-            for _, _, dtype, _, _ in checked:
-                check_dtype(kind, dtype, 0, self._strict_dtypes)
+            if self._strict_dtypes != "0":
+                for _, _, dtype, _, _ in checked:
+                    check_dtype(kind, dtype, 0, self._strict_dtypes)
             while (peer := self._transfer(number, checked, None, stream)) is not None:
                 nbytes = min(self._piece_nbytes, STAGING_NBYTES)
                 block = self._memory.allocate(nbytes)
@@ -112,7 +115,15 @@ class Transfers(_core.Communicator):
 
 def check_items(items: Sequence[Send | Recv], size: int) -> tuple[Item, ...]:
     """The items as the core takes them, or RefusedError."""
-    return tuple(_check_item(_name(items, index), item, size) for index, item in enumerate(items))
+    checked: list[Item] = []
+    try:
+        for item in items:
+            checked.append(_check_item(item, size))
+    except RefusedError as error:
+        if len(items) == 1:
+            raise
+        raise RefusedError(f"item {len(checked)}: {error}", error.code) from None
+    return tuple(checked)
 
 
 def refused_items(items: Sequence[Send | Recv], size: int) -> tuple[Item, ...]:
@@ -121,46 +132,38 @@ def refused_items(items: Sequence[Send | Recv], size: int) -> tuple[Item, ...]:
     return tuple((_way(item), int(_peer(item)), _dtype_or_any(item), 0, None) for item in known)
 
 
-def _check_item(name: str, item: Any, size: int) -> Item:
-    if not isinstance(item, Send | Recv):
-        raise RefusedError(f"{name}is a {type(item).__name__}; expected hccl.Send(x, dest) or hccl.Recv(out, source)")
-    sends = isinstance(item, Send)
-    x, peer = _array(item), _peer(item)
+def _check_item(item: Any, size: int) -> Item:
+    if isinstance(item, Send):
+        way, x, peer = SEND, item.x, item.dest
+    elif isinstance(item, Recv):
+        way, x, peer = RECV, item.out, item.source
+    else:
+        raise RefusedError(f"a {type(item).__name__}; expected hccl.Send(x, dest) or hccl.Recv(out, source)")
     if not _is_rank(peer, size):
-        raise RefusedError(f"{name}{'dest' if sends else 'source'}={peer!r}; expected a rank, 0 to {size - 1}")
+        raise RefusedError(f"{'source' if way else 'dest'}={peer!r}; expected a rank, 0 to {size - 1}")
     if not isinstance(x, np.ndarray):
-        given = f"{name}{'x' if sends else 'out'} is a {type(x).__name__}"
+        given = f"{'out' if way else 'x'} is a {type(x).__name__}"
         raise RefusedError(f"{given}; expected a NumPy array, such as rt.array makes")
-    dtype = number_of_dtype(x.dtype)
-    if dtype is None:
-        text = f"{name}dtype {x.dtype}; expected one of {', '.join(DTYPE_NAMES.values())}"
-        raise RefusedError(text, HcclResult.HCCL_E_NOT_SUPPORT)
-    if not sends and not x.flags.writeable:
-        raise RefusedError(f"{name}the message cannot be stored: out is read-only")
-    return _way(item), int(peer), dtype, x.size, x
+    if way == RECV and not x.flags.writeable:
+        raise RefusedError("the message cannot be stored: out is read-only")
+    return way, int(peer), dtype_number(x), x.size, x
 
 
-def _name(items: Sequence[Any], index: int) -> str:
-    return f"item {index}: " if len(items) > 1 else ""
-
-
-def _way(item: Send | Recv) -> HcclSendRecvType:
-    return HcclSendRecvType.HCCL_SEND if isinstance(item, Send) else HcclSendRecvType.HCCL_RECV
+def _way(item: Send | Recv) -> int:
+    return SEND if isinstance(item, Send) else RECV
 
 
 def _peer(item: Send | Recv) -> Any:
     return item.dest if isinstance(item, Send) else item.source
 
 
-def _array(item: Send | Recv) -> Any:
-    return item.x if isinstance(item, Send) else item.out
-
-
 def _dtype_or_any(item: Send | Recv) -> int:
-    return number_of_dtype(getattr(_array(item), "dtype", np.dtype(np.int8))) or 0
+    return number_of_dtype(getattr(item.x if isinstance(item, Send) else item.out, "dtype", np.dtype(np.int8))) or 0
 
 
 def _is_rank(peer: Any, size: int) -> bool:
+    if type(peer) is int:
+        return 0 <= peer < size
     try:
         return bool(0 <= peer.__index__() < size)
     except (AttributeError, TypeError):
