@@ -38,8 +38,11 @@ def signature(function: Callable[..., Any]) -> str:
     tree = _tree_of(function)
     arguments = tree.args
     arguments.args = [argument for argument in arguments.args if argument.arg not in ("self", "cls")]
-    returned = ast.unparse(tree.returns) if tree.returns is not None else "None"
-    return f"{tree.name}({ast.unparse(arguments).replace('=', ' = ')}) -> {returned}".replace("'Event'", "Event")
+    for argument in arguments.args:
+        argument.annotation = _without_quotes(argument.annotation)
+    returned = _without_quotes(tree.returns)
+    called_with = ast.unparse(arguments).replace("=", " = ")
+    return f"{tree.name}({called_with}) -> {'None' if returned is None else ast.unparse(returned)}"
 
 
 def text(of: object) -> str:
@@ -63,6 +66,12 @@ def source(of: Any) -> str:
 def source_line(paths: set[str]) -> str:
     """Where the functions of a section are written."""
     return "\nSource: " + ", ".join(f"[`{path}`](../{path})" for path in sorted(paths)) + "\n"
+
+
+def _without_quotes(annotation: ast.expr | None) -> ast.expr | None:
+    """An annotation that names a class before the class is there is a string."""
+    quoted = isinstance(annotation, ast.Constant) and isinstance(annotation.value, str)
+    return ast.parse(annotation.value, mode="eval").body if quoted else annotation
 
 
 def _paragraph(part: str) -> str:

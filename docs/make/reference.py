@@ -28,7 +28,8 @@ All that programs may call. This page is made from the docstrings: `python docs/
 `help(rt.init)` shows the same.
 
 - [ascend_rt](#ascend_rt): joining a job, arrays in device memory
-- [Communicator](#communicator): the collectives as methods, which raise
+- [Communicator](#communicator): the collectives as methods, which raise; [communicators.md](communicators.md) and
+  [point_to_point.md](point_to_point.md) have programs
 - [Stream](#stream), [Event](#event): queued calls; [streams.md](streams.md) has programs
 - [Errors](#errors): what is raised; [errors.md](errors.md) has programs
 - [hccl, by C names](#hccl-by-c-names): HCCL's functions, which return codes; [porting.md](porting.md) has CANN's beside
