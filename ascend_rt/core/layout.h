@@ -182,7 +182,8 @@ struct line {
     union {
         uint8_t payload[PAYLOAD_NBYTES];
         struct {
-            uint64_t in, out, scratch; /* offsets into the segment */
+            uint64_t in, out, scratch; /* offsets into the segment; where blocks differ in count, scratch is the rank's
+                                          table, which is part of the line (split.c) */
             uint32_t staged;           /* bits: these buffers hold one piece of the call's data at a time */
         } place;
     };
