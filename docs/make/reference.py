@@ -83,7 +83,7 @@ def page() -> str:
 
 
 def _c_names() -> list[str]:
-    exported = [getattr(hccl, name) for name in hccl.__all__ if name.startswith("Hccl")]
+    exported = [getattr(hccl, name) for name in hccl.__all__ if name not in ("Send", "Recv")]
     rooms = {inspect.getmodule(inspect.unwrap(function)): None for function in exported if inspect.isfunction(function)}
     conventions = [text(c_api), *(text(room) for room in rooms if room is not c_api)]
     structures = [each for each in exported if dataclasses.is_dataclass(each)]
