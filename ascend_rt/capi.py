@@ -5,7 +5,7 @@ is an aclDataType (ACL_FLOAT16 is 1), where HcclAllReduce and its like read it a
 """
 
 # ruff: noqa: N802, N816  the names are C's
-from . import acl
+from . import acl, hccl
 from .acl.constants import aclDataType
 from .acl.return_codes import integer, set_recent_err_msg
 from .hccl import c_api
@@ -132,9 +132,9 @@ HCCL_REDUCE_MAX = HcclReduceOp.HCCL_REDUCE_MAX
 HCCL_REDUCE_MIN = HcclReduceOp.HCCL_REDUCE_MIN
 WORLD_GROUP = "default_hccl_group"
 
-hcclFinalize = c_api.HcclCommDestroy
-hcclGetRankId = c_api.HcclGetRankId
-hcclGetRankSize = c_api.HcclGetRankSize
+hcclFinalize = hccl.HcclCommDestroy
+hcclGetRankId = hccl.HcclGetRankId
+hcclGetRankSize = hccl.HcclGetRankSize
 
 
 def hcclInit(rank: int, size: int, group: str, /) -> tuple[int, HcclResult]:
@@ -147,8 +147,8 @@ def hcclInit(rank: int, size: int, group: str, /) -> tuple[int, HcclResult]:
     if group != WORLD_GROUP:
         set_recent_err_msg(f"group={group!r}; expected {WORLD_GROUP!r}, all ranks of the job, and no other group yet")
         return 0, HcclResult.HCCL_E_NOT_SUPPORT
-    root_info, ret = c_api.HcclGetRootInfo()
-    return (0, ret) if isinstance(root_info, int) else c_api.HcclCommInitRootInfo(size, root_info, rank)
+    root_info, ret = hccl.HcclGetRootInfo()
+    return (0, ret) if isinstance(root_info, int) else hccl.HcclCommInitRootInfo(size, root_info, rank)
 
 
 def hcclAllReduce(send: int, recv: int, count: int, dtype: int, op: int, comm: int, stream: int, /) -> HcclResult:

@@ -172,6 +172,27 @@ def open_device(index: int) -> LocalDevice:
         return _devices[index]
 
 
+def move_to(membership: Membership) -> bool:
+    """Have this process's devices in another job from here on, if it is a world of one and nothing is allocated on
+    them; whether that is so. It is at home then on the device that is set in the calling thread, if one is."""
+    global _membership, _home
+    settings = settings_module.read()
+    with _lock:
+        alone = _membership is None or _membership.size == 1
+        if not alone or any(device.memory.device.in_use for device in _devices.values()):
+            return False
+        if _membership is None:
+            atexit.register(leave)
+        _membership = membership
+        for index, device in _devices.items():
+            on_host = host_id(index % device_count(settings), settings)
+            device.membership = membership
+            device.memory = DeviceMemory(membership.segment, on_host, membership.rank, index)
+        if current_context_handle():
+            _home = current_context().device
+        return True
+
+
 def device_count(settings: settings_module.Settings) -> int:
     """How many devices this program sees. Joins nothing; JoinError, SettingError if the environment makes no sense."""
     return len(_visible(settings))

@@ -5,22 +5,37 @@ take integers (c_api.py).
 """
 
 from .c_api import (
-    HCCL_ROOT_INFO_BYTES,
     HcclAllGather,
     HcclAllReduce,
     HcclAlltoAll,
     HcclBarrier,
     HcclBroadcast,
+    HcclReduce,
+    HcclReduceScatter,
+    HcclScatter,
+)
+from .c_api_communicators import (
+    HCCL_DETERMINISTIC,
+    HCCL_ROOT_INFO_BYTES,
+    HcclCommConfigInit,
     HcclCommDestroy,
+    HcclCommGetHandleWithName,
+    HcclCommInitClusterInfo,
+    HcclCommInitClusterInfoConfig,
     HcclCommInitRootInfo,
+    HcclCommInitRootInfoConfig,
+    HcclCommStatus,
+    HcclCreateSubCommConfig,
     HcclGetCommAsyncError,
+    HcclGetCommConfigCapability,
+    HcclGetCommName,
+    HcclGetConfig,
     HcclGetErrorString,
     HcclGetRankId,
     HcclGetRankSize,
     HcclGetRootInfo,
-    HcclReduce,
-    HcclReduceScatter,
-    HcclScatter,
+    HcclSetConfig,
+    handle_of,
 )
 from .c_api_pairs import (
     HcclAllGatherV,
@@ -33,11 +48,13 @@ from .c_api_pairs import (
     HcclSendRecvItem,
 )
 from .communicator import Communicator
+from .config import HcclCommConfig
 from .errors import HcclError, HcclResult
 from .transfers import HcclSendRecvType, Recv, Send
 from .types import HcclDataType, HcclReduceOp
 
 __all__ = [
+    "HCCL_DETERMINISTIC",
     "HCCL_ROOT_INFO_BYTES",
     "Communicator",
     "HcclAllGather",
@@ -49,11 +66,22 @@ __all__ = [
     "HcclBarrier",
     "HcclBatchSendRecv",
     "HcclBroadcast",
+    "HcclCommConfig",
+    "HcclCommConfigInit",
     "HcclCommDestroy",
+    "HcclCommGetHandleWithName",
+    "HcclCommInitClusterInfo",
+    "HcclCommInitClusterInfoConfig",
     "HcclCommInitRootInfo",
+    "HcclCommInitRootInfoConfig",
+    "HcclCommStatus",
+    "HcclCreateSubCommConfig",
     "HcclDataType",
     "HcclError",
     "HcclGetCommAsyncError",
+    "HcclGetCommConfigCapability",
+    "HcclGetCommName",
+    "HcclGetConfig",
     "HcclGetErrorString",
     "HcclGetRankId",
     "HcclGetRankSize",
@@ -68,6 +96,8 @@ __all__ = [
     "HcclSend",
     "HcclSendRecvItem",
     "HcclSendRecvType",
+    "HcclSetConfig",
     "Recv",
     "Send",
+    "handle_of",
 ]

@@ -24,7 +24,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from .. import settings as settings_module
 from ..acl import device as local
 from ..acl.addresses import array_at, own_range
 from ..acl.constants import aclDataType
@@ -33,46 +32,14 @@ from ..acl.handles import Handles
 from ..acl.memory import Array
 from ..acl.return_codes import integer, set_recent_err_msg
 from ..acl.stream import Stream
-from ..diag.vocabulary import AbortKind, split_abort_word
-from ..link.placement import place
 from ..plan.collectives import COLLECTIVES
-from . import world
 from .arguments import RefusedError, told
-from .communicator import CODES, Communicator
+from .communicator import Communicator
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
 from .types import DATA_TYPE_OF_ACL, OP_NAMES, OPS, HcclDataType, dtype_of_number
 
-HCCL_ROOT_INFO_BYTES = 4108
 MOST_ELEMENTS = 0x7FFFFFFFF  # HCCL's own limit of a count
-
-ERROR_STRINGS = {
-    HcclResult.HCCL_SUCCESS: "no error",
-    HcclResult.HCCL_E_PARA: "parameter error",
-    HcclResult.HCCL_E_PTR: "empty pointer",
-    HcclResult.HCCL_E_MEMORY: "memory error",
-    HcclResult.HCCL_E_INTERNAL: "internal error",
-    HcclResult.HCCL_E_NOT_SUPPORT: "not support feature",
-    HcclResult.HCCL_E_NOT_FOUND: "not found specific resource",
-    HcclResult.HCCL_E_UNAVAIL: "resource unavailable",
-    HcclResult.HCCL_E_SYSCALL: "call system interface error",
-    HcclResult.HCCL_E_TIMEOUT: "timeout",
-    HcclResult.HCCL_E_OPEN_FILE_FAILURE: "open file fail",
-    HcclResult.HCCL_E_TCP_CONNECT: "tcp connect fail",
-    HcclResult.HCCL_E_ROCE_CONNECT: "roce connect fail",
-    HcclResult.HCCL_E_TCP_TRANSFER: "tcp transfer fail",
-    HcclResult.HCCL_E_ROCE_TRANSFER: "roce transfer fail",
-    HcclResult.HCCL_E_RUNTIME: "call runtime api fail",
-    HcclResult.HCCL_E_DRV: "call driver api fail",
-    HcclResult.HCCL_E_PROFILING: "call profiling api fail",
-    HcclResult.HCCL_E_CCE: "call cce api fail",
-    HcclResult.HCCL_E_NETWORK: "call network api fail",
-    HcclResult.HCCL_E_AGAIN: "try again",
-    HcclResult.HCCL_E_REMOTE: "error cqe",
-    HcclResult.HCCL_E_SUSPENDING: "error communicator suspending",
-    HcclResult.HCCL_E_OPRETRY_FAIL: "retry constraint",
-    HcclResult.HCCL_E_OOM: "out of memory",
-}
 
 DATA_TYPES = {int(number) for number in HcclDataType}
 
@@ -119,71 +86,6 @@ def _tell(error: AclError | HcclError | RefusedError | _Error) -> HcclResult:
         no_device = error.code == ACL_ERROR_RT_CONTEXT_NULL
         return HcclResult.HCCL_E_RUNTIME if no_device else HcclResult.HCCL_E_PARA
     return error.code
-
-
-# ---- communicators ----
-
-
-@_returns_value_and_result
-def HcclGetRootInfo() -> bytes:
-    """(root info, ret): 4108 bytes that name this job, for rank 0 to hand to the others."""
-    return _root_info()
-
-
-@_returns_value_and_result
-def HcclCommInitRootInfo(n_ranks: int, root_info: bytes, rank: int, /) -> int:
-    """(comm, ret): a handle of the communicator of all ranks of the job, which rt.init() gives too.
-
-    Blocks until every rank has joined. HCCL_E_NOT_SUPPORT: n_ranks is not the size of the job; HCCL_E_PARA: rank is not
-    this process's, or root_info is another job's; HCCL_E_UNAVAIL: the job cannot be joined.
-    """
-    n_ranks, rank = integer("n_ranks", n_ranks), integer("rank", rank)
-    if not isinstance(root_info, bytes):
-        raise TypeError(f"root_info is a {type(root_info).__name__}; expected the bytes of HcclGetRootInfo")
-    if root_info != _root_info():
-        raise _Error(HcclResult.HCCL_E_PARA, "root_info is not what HcclGetRootInfo returns in this job")
-    settings = settings_module.read()
-    placement = place(settings)
-    size, own = (placement.size, placement.rank) if placement else (1, 0)
-    if n_ranks != size:
-        text = f"rank {own}: n_ranks={n_ranks}; expected {size}, all ranks of the job, and no other number yet"
-        raise _Error(HcclResult.HCCL_E_NOT_SUPPORT, text)
-    if rank != own:
-        raise _Error(HcclResult.HCCL_E_PARA, f"rank={rank}; expected {own}, the rank of this process")
-    return _communicators.add(world.init())
-
-
-@_returns_result
-def HcclCommDestroy(comm: int, /) -> None:
-    """The handle is used no more. The job's communicator stays until rt.finalize or the end of the process."""
-    _find_communicator(comm)
-    _communicators.remove(comm)
-
-
-@_returns_value_and_result
-def HcclGetRankSize(comm: int, /) -> int:
-    """(number of ranks, ret)"""
-    return _find_communicator(comm).size
-
-
-@_returns_value_and_result
-def HcclGetRankId(comm: int, /) -> int:
-    """(rank of this process in comm, ret)"""
-    return _find_communicator(comm).rank
-
-
-@_returns_value_and_result
-def HcclGetCommAsyncError(comm: int, /) -> HcclResult:
-    """(HCCL_SUCCESS, ret), or what has ended the communicator: HCCL_E_REMOTE when a rank died, HCCL_E_TIMEOUT ..."""
-    word = _find_communicator(comm)._abort_word()
-    if not word:
-        return HcclResult.HCCL_SUCCESS
-    return CODES[AbortKind(split_abort_word(word)[0])][0]
-
-
-def HcclGetErrorString(result: int, /) -> str:
-    """What HCCL calls a result; "unknown error" for any other integer."""
-    return {int(code): text for code, text in ERROR_STRINGS.items()}.get(integer("result", result), "unknown error")
 
 
 # ---- collectives ----
@@ -387,7 +289,3 @@ def _find_communicator(comm: int) -> Communicator:
 
 def _find_stream(stream: int) -> Stream:
     return local.find_stream(integer("stream", stream))
-
-
-def _root_info() -> bytes:
-    return (settings_module.read().ascend_rt_job or "alone").encode().ljust(HCCL_ROOT_INFO_BYTES, b"\0")

@@ -80,6 +80,7 @@ class Communicator(Collectives, Splits, Transfers):
     rank, size      of this communicator
     name            "world", or what it was given when it was made
     world_ranks     ranks of the job by rank of this communicator
+    servers         number of the server by rank, where a rank table names them; else 0
     """
 
     name: str
@@ -119,6 +120,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
         self._drop_board = weakref.finalize(self, membership.drop, group)
         self._drop_board.atexit = False
+        self.servers = (0,) * self.size
         self._splits = 0
         self._timeout = settings.hccl_exec_timeout
         self._strict_dtypes = settings.ascend_rt_strict_dtypes

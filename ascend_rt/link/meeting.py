@@ -10,6 +10,7 @@ The name is free again as soon as all ranks have come, so the next job of the sa
 import errno
 import hashlib
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from pathlib import Path
 from .. import settings
 from .errors import JoinError
 from .placement import Placement
+
+# Private meetings that this process has opened, and whose server it has not started.
+_private: dict[str, socket.socket] = {}
 
 QUEUE = 4096  # the kernel cuts it to net.core.somaxconn
 PAUSE_SECONDS = 0.002
@@ -40,6 +44,32 @@ def connect(placement: Placement, deadline: float) -> socket.socket:
         if time.monotonic() > deadline:
             raise JoinError(f"rank {placement.rank}: the server of the job, which another rank starts, does not answer")
         time.sleep(PAUSE_SECONDS)
+
+
+def open_private() -> str:
+    """A meeting of its own, whose name is for whoever is given it. Its ranks may come at once, and are heard when this
+    process comes, too."""
+    name = f"ascend_rt-meeting-{secrets.token_hex(16)}"
+    listener = _bind(f"\0{name}")
+    assert listener is not None
+    _private[name] = listener
+    return name
+
+
+def connect_private(name: str, rank: int) -> socket.socket:
+    """A connection to the server of a private meeting, which the process starts that has opened it. JoinError if there
+    is no such meeting on this host."""
+    listener = _private.pop(name, None)
+    if listener is not None:
+        with listener:
+            start_server(listener)
+    connection = _connect(f"\0{name}")
+    if connection is None:
+        raise JoinError(
+            f"rank {rank}: nobody meets at {name} any more, or not on this host: either the process that made the root "
+            "info has ended, or all ranks that it is for have come"
+        )
+    return connection
 
 
 def start_server(listener: socket.socket) -> None:

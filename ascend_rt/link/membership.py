@@ -39,7 +39,10 @@ class Group(NamedTuple):
 
 
 class Membership:
-    """This process as one rank of a job."""
+    """This process as one rank of a job.
+
+    alone_because    why a world of one is not the job that the environment speaks of; empty if it is
+    """
 
     def __init__(self, rank: int, segment: Segment, connection: socket.socket | None) -> None:
         """connection: None for a world of one, which is its own server."""
@@ -52,12 +55,15 @@ class Membership:
         self._answers: dict[int, list[str]] = {}
         self._abandoned: set[int] = set()
         self._boards: set[int] = set()
+        self.alone_because = ""
         self._everybody_is_here, self._gone = connection is None, -1
         self._groups = Groups(segment, lambda _, packet: self._hear(packet)) if connection is None else None
 
     def await_all(self, timeout: float) -> None:
         """Block until every rank has joined, for `timeout` seconds at most. Again: returns at once. JoinError names who
         is missing."""
+        if self.alone_because:
+            raise JoinError(self.alone_because, code="EI0001")
         try:
             self._wait(lambda: self._everybody_is_here or self._gone >= 0, timeout)
         except GroupError as error:

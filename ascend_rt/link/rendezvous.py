@@ -80,22 +80,38 @@ def enter(settings: Settings) -> Membership:
     if placement is None or (placement.size == 1 and job is None):
         return world_of_one(host_devices(settings, 1))
     if placement.missing and job is None:
-        raise JoinError(
+        # It may meet the others by a root info or a rank table.
+        alone = world_of_one(host_devices(settings, 1))
+        alone.alone_because = (
             f"rank {placement.rank}: {placement.missing}, so the ranks cannot meet. Give all ranks of this job the "
             "same MASTER_PORT, which no other job has at this time, or start it with: "
-            f"hccl-run -n {placement.size} script.py",
-            code="EI0001",
+            f"hccl-run -n {placement.size} script.py"
         )
+        return alone
     if job is None:
-        connection, segment = _meet(placement, timeout)
+        connection, (segment, address) = _meet(placement, timeout)
     else:
         connection = _connect(placement.rank, job, timeout)
         with _closed_on_error(connection):
-            segment = _greet(connection, placement, timeout)
+            segment, address = _greet(connection, placement, timeout)
         if _inherited is None:
             _follow_wrapper()
-    connection.settimeout(None)
+    settings_module.tell_children(address)
     return Membership(placement.rank, segment, connection)
+
+
+def enter_meeting(placement: Placement, settings: Settings) -> Membership:
+    """Take a place in the job whose ranks meet under the name that `placement` has. JoinError if it is taken."""
+    connection, (segment, _) = _meet(placement, settings.hccl_connect_timeout)
+    return Membership(placement.rank, segment, connection)
+
+
+def enter_private(name: str, rank: int, size: int, timeout: int) -> Membership:
+    """Take a place in the job that meets at a private meeting. JoinError if this process may not."""
+    connection = meeting.connect_private(name, rank)
+    with _closed_on_error(connection):
+        segment, _ = _greet(connection, Placement(rank, size, name), timeout)
+    return Membership(rank, segment, connection)
 
 
 def world_of_one(devices: int) -> Membership:
@@ -105,7 +121,7 @@ def world_of_one(devices: int) -> Membership:
     return Membership(0, segment, None)
 
 
-def _meet(placement: Placement, timeout: int) -> tuple[socket.socket, Segment]:
+def _meet(placement: Placement, timeout: int) -> tuple[socket.socket, tuple[Segment, str]]:
     """Join where no launcher serves: at the meeting of the job's ranks, of which the first starts the server."""
     deadline = time.monotonic() + timeout
     while True:
@@ -147,8 +163,8 @@ def _connect(rank: int, job: str, timeout: int) -> socket.socket:
     return connection
 
 
-def _greet(connection: socket.socket, placement: Placement, timeout: int) -> Segment:
-    """Exchange greetings; the job's memory, mapped."""
+def _greet(connection: socket.socket, placement: Placement, timeout: int) -> tuple[Segment, str]:
+    """Exchange greetings; the job's memory, mapped, and the address of its server."""
     rank = placement.rank
     connection.settimeout(timeout)
     try:
@@ -167,8 +183,8 @@ def _greet(connection: socket.socket, placement: Placement, timeout: int) -> Seg
             raise JoinError(text, code="EI0001")
         if word != "welcome" or len(descriptors) != 1:
             _server_gone(rank, f"it answered {packet!r}")
-        settings_module.tell_children(text)
-        return Segment.attach(descriptors[0]) if _inherited is None else _inherited
+        connection.settimeout(None)
+        return Segment.attach(descriptors[0]) if _inherited is None else _inherited, text
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -57,7 +57,7 @@ class Service:
         for connection in early:
             self._rendezvous.take(connection)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._ranks or (not self._somebody_came and time.monotonic() < deadline):
+        while self._has_ranks() or (not self._somebody_came and time.monotonic() < deadline):
             polls = any(process.pidfd is None for process in self._ranks.values())
             ready = [key for key, _ in self._selector.select(POLL_SECONDS if polls else TICK_SECONDS)]
             # Ends first: a dead rank is not to be met by whoever comes after it.
@@ -66,6 +66,10 @@ class Service:
                 if key.fd in self._selector.get_map():
                     key.data()
             self._rendezvous.expire(time.monotonic())
+
+    def _has_ranks(self) -> bool:
+        """Whether a rank is there that has not said that it leaves."""
+        return any(rank not in self._leaves for rank in self._ranks)
 
     def _look_after_ranks(self) -> None:
         for rank in [rank for rank, process in self._ranks.items() if process.has_ended()]:

@@ -23,7 +23,7 @@ def made(answer: tuple[Any, int]) -> Any:
 
 def communicator(comm: Any) -> int:
     assert acl.rt.set_device(comm.rank) == 0
-    return int(made(hccl.HcclCommInitRootInfo(comm.size, made(hccl.HcclGetRootInfo()), comm.rank)))
+    return hccl.handle_of(comm)
 
 
 def drops_a_collective_that_has_not_begun(comm: Any) -> list[float]:

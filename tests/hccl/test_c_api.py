@@ -153,7 +153,7 @@ def alone(comm: rt.Communicator) -> None:
     """What one rank can find out by itself."""
     handle, root_info = None, made(hccl.HcclGetRootInfo())
     assert len(root_info) == hccl.HCCL_ROOT_INFO_BYTES == 4108
-    assert hccl.HcclCommInitRootInfo(2, root_info, 0) == (0, NOT_SUPPORT)
+    assert hccl.HcclCommInitRootInfo(0, root_info, 0) == hccl.HcclCommInitRootInfo(-1, root_info, 0) == (0, PARA)
     assert hccl.HcclCommInitRootInfo(1, root_info, 1) == (0, PARA)
     assert hccl.HcclCommInitRootInfo(1, bytes(4108), 0) == (0, PARA)
     handle = made(hccl.HcclCommInitRootInfo(1, root_info, 0))
