@@ -18,7 +18,8 @@ import ascend_rt as rt
 from ascend_rt import acl, hccl, settings, testing
 from ascend_rt.hccl import c_api, world
 
-NUMBERS = [hccl.HcclResult, hccl.HcclDataType, hccl.HcclReduceOp, hccl.HcclSendRecvType, acl.aclDataType]
+EXPORTED = [getattr(hccl, name) for name in hccl.__all__]
+NUMBERS = [*(each for each in EXPORTED if isinstance(each, EnumType)), acl.aclDataType]
 STREAM = "record wait launch synchronize query"
 EVENT = "query failed synchronize elapsed_ms"
 HEADER = """\
@@ -83,11 +84,10 @@ def page() -> str:
 
 
 def _c_names() -> list[str]:
-    exported = [getattr(hccl, name) for name in hccl.__all__ if name not in ("Send", "Recv")]
-    rooms = {inspect.getmodule(inspect.unwrap(function)): None for function in exported if inspect.isfunction(function)}
+    rooms = {inspect.getmodule(inspect.unwrap(function)): None for function in EXPORTED if inspect.isfunction(function)}
     conventions = [text(c_api), *(text(room) for room in rooms if room is not c_api)]
-    structures = [each for each in exported if dataclasses.is_dataclass(each)]
-    return ["\n", "\n\n".join(conventions), "\n", *_classes(structures), *_functions(exported)]
+    structures = [each for each in EXPORTED if dataclasses.is_dataclass(each) and each not in (hccl.Send, hccl.Recv)]
+    return ["\n", "\n\n".join(conventions), "\n", *_classes(structures), *_functions(EXPORTED)]
 
 
 def _acl() -> list[str]:
