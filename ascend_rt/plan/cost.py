@@ -1,16 +1,16 @@
-"""What an algorithm costs, counted from its plans.
+"""What an algorithm costs, counted from its rounds and from its plans.
 
 HCCL's cost formulas (alpha per step, beta per byte of a link, gamma per byte folded) assume that every pair of ranks
-has a link of its own and that all links run at once. Ours are loads and stores of the other rank's memory, so there is
-one more number: what a rank moves in all. Where the formulas coincide and where they do not:
+has a link of its own, that all links run at once and that all ranks take their steps together. `as_written` counts so,
+and agrees with the formulas but for these:
 
-    alpha   `rounds`. The same for the rings and for mesh reduce-scatter and all-gather. Mesh all-reduce takes 1 instead
-            of 2 (one Reduce loads the shares and stores the result), mesh broadcast 1 instead of 2 (no scatter first).
-    beta    `link` for the mesh, `path` for the rings. The same but for broadcast: by mesh everybody loads the n bytes
-            of the root, n instead of 2n/N; by ring the pieces overlap, and only one piece takes the (N-1) n of HCCL.
-    gamma   `folded`. The same.
+    mesh       all-reduce takes one round instead of two (one Reduce loads the shares and stores the result), reduce as
+               well, and so does broadcast: everybody loads n bytes from the root, instead of 2n/N after a scatter
+    ring       broadcast and reduce go in pieces that follow one another: one of them would take the (N-1) n of HCCL
+    H-D_R      all-gather by a number of ranks that is no power of two: a rank does not get its own block back
 
-Entering and leaving come on top: one round each, for every algorithm.
+`cost` counts what the plans ask for: there a rank waits only for what it needs, so a chain may be shorter than the
+rounds it was written in. Entering and leaving come on top: one round each, for every algorithm.
 """
 
 from collections import defaultdict, deque
@@ -18,9 +18,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .language import DataStep, Plan, Post, Reduce, Wait
-from .registry import build_all, listing
+from .collectives import COLLECTIVES
+from .language import DataStep, Groups, Option, Plan, Post, Reduce, Wait
+from .registry import build_all, listing, parameters, write_all
 from .symbolic import run
+
+
+@dataclass(frozen=True)
+class Written:
+    """Cost of the rounds as they were written, taken together by all ranks; bytes as fractions of n.
+
+    rounds  in which anything goes from rank to rank
+    moved   sum over the rounds of what the busiest rank loads from others and stores to them
+    folded  sum over the rounds of what the busiest rank folds
+    """
+
+    rounds: int
+    moved: Fraction
+    folded: Fraction
 
 
 @dataclass(frozen=True)
@@ -45,18 +60,36 @@ class Cost:
     folded: Fraction
 
 
-def cost(collective: str, algorithm: str, size: int, root: int = 0, **options: int) -> Cost:
+def cost(collective: str, algorithm: str, size: int, root: int = 0, **options: Option) -> Cost:
     """The cost of an algorithm at `size` ranks, for a count that its chunks divide evenly."""
     return _Count(build_all(collective, algorithm, size, root, **options)).total()
 
 
+def as_written(collective: str, algorithm: str, size: int, root: int = 0, **options: Option) -> Written:
+    """The cost of an algorithm's rounds at `size` ranks, for a count that its chunks divide evenly."""
+    builders = write_all(collective, algorithm, size, root, **options)
+    chunk = _chunk(collective, size, builders[0].chunks)
+    moved: defaultdict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * size)
+    folded: defaultdict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * size)
+    for p in builders:
+        for when, does in p.items:
+            if isinstance(does, DataStep):
+                moved[when][p.rank] += len(_links(p.rank, does)) * does.n * chunk
+                folded[when][p.rank] += (len(does.srcs) - 1) * does.n * chunk
+    busiest = [max(ranks) for ranks in moved.values()]
+    folds = [max(ranks) for ranks in folded.values()]
+    return Written(sum(most > 0 for most in busiest), sum(busiest, Fraction(0)), sum(folds, Fraction(0)))
+
+
 def table(size: int) -> str:
-    """The costs of all algorithms at `size` ranks, to be read by people."""
-    lines = [f"{'N = ' + str(size):16}{'':10}rounds  posts  steps    moved     link     path   folded"]
+    """The costs of all algorithms at `size` ranks, to be read by people; those for several servers on two of them."""
+    two: Groups = (tuple(range(size // 2)), tuple(range(size // 2, size)))
+    lines = [f"{'N = ' + str(size):16}{'':14}rounds  posts  steps    moved     link     path   folded"]
     for collective, algorithm in listing():
-        c = cost(collective, algorithm, size)
+        options: dict[str, Option] = {"servers": two} if "servers" in parameters(collective, algorithm) else {}
+        c = cost(collective, algorithm, size, 0, **options)
         parts = "".join(f"{float(part):7.3f} n" for part in (c.moved, c.link, c.path, c.folded))
-        lines.append(f"{collective:16}{algorithm:10}{c.rounds:6}{c.posts:7}{c.steps:7}{parts}")
+        lines.append(f"{collective:16}{algorithm:14}{c.rounds:6}{c.posts:7}{c.steps:7}{parts}")
     return "\n".join(lines)
 
 
@@ -64,9 +97,8 @@ class _Count:
     """One run of the plans' bodies, counting."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        size, spec = len(plans), plans[0].spec
-        blocks = max(spec.blocks_in.number(size), spec.blocks_out.number(size), 1)
-        self._chunk = Fraction(1, blocks * plans[0].chunks)
+        size = len(plans)
+        self._chunk = _chunk(plans[0].collective, size, plans[0].chunks)
         self._links: defaultdict[tuple[int, int], Fraction] = defaultdict(Fraction)
         self._moved = [Fraction(0)] * size
         self._folded = [Fraction(0)] * size
@@ -89,9 +121,7 @@ class _Count:
 
     def _add(self, rank: int, step: DataStep) -> None:
         amount = step.n * self._chunk
-        loads = [(src.rank, rank) for src in step.srcs if src.rank != rank]
-        stores = [(rank, dst.rank) for dst in step.dsts if dst.rank != rank]
-        for link in loads + stores:
+        for link in _links(rank, step):
             self._links[link] += amount
             self._moved[rank] += amount
             self._path[rank] += amount
@@ -109,3 +139,15 @@ class _Count:
             path=max(self._path),
             folded=max(self._folded),
         )
+
+
+def _chunk(collective: str, size: int, chunks: int) -> Fraction:
+    """A chunk as a part of the larger buffer."""
+    spec = COLLECTIVES[collective]
+    return Fraction(1, max(spec.blocks_in.number(size), spec.blocks_out.number(size), 1) * chunks)
+
+
+def _links(rank: int, step: DataStep) -> list[tuple[int, int]]:
+    """From whose memory to whose the step of a rank carries, once for each chunk that it loads or stores."""
+    loads = [(src.rank, rank) for src in step.srcs if src.rank != rank]
+    return loads + [(rank, dst.rank) for dst in step.dsts if dst.rank != rank]

@@ -7,7 +7,7 @@ no race, no deadlock) is proved by verify.py.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .collectives import COLLECTIVES, Blocks
+from .collectives import COLLECTIVES
 from .language import Buffer, Copy, DataStep, Plan, PlanError, Post, Reduce, Ref, Step, Wait, everyone
 
 
@@ -51,7 +51,7 @@ def _has_chunks(plan: Plan) -> bool:
 
 
 def _moves_what_exists(plan: Plan) -> bool:
-    return plan.spec.blocks_out is not Blocks.NONE or not plan.touches
+    return plan.touches or not any(isinstance(step, DataStep) for step in plan.steps)
 
 
 def _begins_with_enter(plan: Plan) -> bool:
@@ -85,7 +85,7 @@ def _in_range(plan: Plan, step: Step) -> bool:
 
 
 def _congruent(plan: Plan, step: Step) -> bool:
-    return len({ref.chunk % plan.chunks for ref in _user_refs(step)}) == 1
+    return len({ref.chunk % plan.chunks for ref in _user_refs(step)}) <= 1
 
 
 def _scratch_singly(plan: Plan, step: Step) -> bool:
@@ -107,7 +107,7 @@ PLAN_RULES = (
     PlanRule("at least one chunk per block and no negative scratch", _has_chunks),
     PlanRule("no data steps in a collective without data", _moves_what_exists),
     PlanRule("enter first: a post to every peer, then a wait for every peer", _begins_with_enter),
-    PlanRule("leave last, where data move: a post to every peer, then a wait for every peer", _ends_with_leave),
+    PlanRule("leave last, if there are data: a post to every peer, then a wait for every peer", _ends_with_leave),
 )
 
 TOKENS = (Post, Wait)
@@ -117,7 +117,7 @@ STEP_RULES = (
     StepRule("n >= 1 chunks", DATA, _has_length),
     StepRule("at least one source and one destination, no destination twice", DATA, _has_ends),
     StepRule("chunks inside the buffers of ranks 0..size-1", DATA, _in_range),
-    StepRule("chunks of IN or OUT (at least one), all at the same place of their block: one length", DATA, _congruent),
+    StepRule("chunks of IN and OUT that are all at the same place of their block: one length", DATA, _congruent),
     StepRule("one chunk at a time where scratch is involved: its chunks lie further apart", DATA, _scratch_singly),
     StepRule("no chunk of IN as destination: the caller's data stay", DATA, _leaves_input),
     StepRule("no Reduce in a collective that does not reduce", (Reduce,), _may_reduce),

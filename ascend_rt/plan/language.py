@@ -1,4 +1,4 @@
-"""The language of plans: four steps, three buffers, and the builder that algorithms write with.
+"""The language of plans: four steps and three buffers. Algorithms write it with the builder (builder.py).
 
 A plan is what ONE rank does in one collective, as a list of steps:
 
@@ -11,6 +11,8 @@ Posts and waits are tokens, matched in order per pair of ranks: the k-th Wait fo
 peer. There are no tags and no choices, so one run of all plans shows what every run does (see verify.py).
 
 A reference names a chunk of any rank's IN, OUT or SCRATCH: ranks of one server load and store each other's memory.
+All places of a step have one length, that of its chunks of IN or OUT; from scratch to scratch it is all of a chunk.
+
 Ranks and roots are relative to the communicator. SCRATCH belongs to the communicator and is reused from call to call.
 A Copy onto itself (OUT and IN of an in-place call are one) is no access at all: the executor skips it.
 
@@ -18,16 +20,22 @@ Between servers, where memory is not shared, two more steps will stand here: Sen
 Packets, fusion and tiling are ways to run these steps and never become steps.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from .collectives import COLLECTIVES, Collective
+from .collectives import COLLECTIVES, Blocks, Collective
 
 VERSION = 1
 """Of the language: changes when the meaning of a step or of chunk numbers does. Part of every fingerprint."""
+
+
+Groups = tuple[tuple[int, ...], ...]
+"""The ranks of a communicator in groups: those of one server each."""
+
+Option = int | Groups
+"""What an algorithm can be tuned with."""
 
 
 class PlanError(Exception):
@@ -106,7 +114,7 @@ class Plan:
 
     chunks   chunks per block
     scratch  chunks of scratch that every rank provides, each as large as the largest chunk of a block
-    options  the numbers the algorithm was built with, where it takes some
+    options  what the algorithm was built with, where it can be tuned
     """
 
     collective: str
@@ -116,7 +124,7 @@ class Plan:
     root: int
     chunks: int
     scratch: int
-    options: tuple[tuple[str, int], ...]
+    options: tuple[tuple[str, Option], ...]
     steps: tuple[Step, ...]
 
     @property
@@ -125,8 +133,8 @@ class Plan:
 
     @property
     def touches(self) -> bool:
-        """Whether the plan moves data at all."""
-        return any(isinstance(step, DataStep) for step in self.steps)
+        """Whether ranks use one another's buffers in this call, though perhaps not this one, and not its own."""
+        return self.spec.blocks_out is not Blocks.NONE
 
     @property
     def body(self) -> tuple[Step, ...]:
@@ -144,57 +152,3 @@ def everyone(rank: int, size: int) -> tuple[Step, ...]:
     """The steps of enter and of leave: a post to every peer, then a wait for every peer."""
     peers = [peer for peer in range(size) if peer != rank]
     return (*map(Post, peers), *map(Wait, peers))
-
-
-class Builder:
-    """The `p` of an algorithm: who I am, how to name chunks, and the steps as methods."""
-
-    def __init__(self, rank: int, size: int, root: int) -> None:
-        self.rank = rank
-        self.size = size
-        self.root = root
-        self.ranks = range(size)
-        self.peers = tuple(peer for peer in range(size) if peer != rank)
-        self.chunks = 1
-        self.scratch_chunks = 0
-        self.steps: list[Step] = []
-
-    def cut(self, chunks: int, scratch: int = 0) -> None:
-        """Cut each block into `chunks` chunks and ask for `scratch` chunks of scratch: before any step, same on all."""
-        if self.steps:
-            raise PlanError(f"rank {self.rank}: cut({chunks}) after {len(self.steps)} steps: expected before the first")
-        self.chunks = chunks
-        self.scratch_chunks = scratch
-
-    def chunk(self, index: int, block: int = 0) -> int:
-        """Flat number of chunk `index` of block `block`."""
-        return block * self.chunks + index
-
-    def inp(self, rank: int, chunk: int = 0) -> Ref:
-        return Ref(rank, Buffer.IN, chunk)
-
-    def out(self, rank: int, chunk: int = 0) -> Ref:
-        return Ref(rank, Buffer.OUT, chunk)
-
-    def scratch(self, rank: int, chunk: int = 0) -> Ref:
-        return Ref(rank, Buffer.SCRATCH, chunk)
-
-    def post(self, peer: int) -> None:
-        self.steps.append(Post(peer))
-
-    def wait(self, peer: int) -> None:
-        self.steps.append(Wait(peer))
-
-    def copy(self, dst: Ref, src: Ref, n: int = 1) -> None:
-        self.steps.append(Copy(dst, src, n))
-
-    def reduce(self, dsts: Iterable[Ref], srcs: Iterable[Ref], n: int = 1) -> None:
-        self.steps.append(Reduce(tuple(dsts), tuple(srcs), n))
-
-    def enter(self) -> None:
-        """Everyone is here: buffers are ready, the ranks agree on the call. First step of every plan."""
-        self.steps.extend(everyone(self.rank, self.size))
-
-    def leave(self) -> None:
-        """Nobody touches my buffers any more. Last step of every plan that moves data."""
-        self.steps.extend(everyone(self.rank, self.size))

@@ -129,9 +129,12 @@ class Layout:
         return Span(base, base + owner.length(rank, buffer))
 
     def spans(self, call: int, step: DataStep) -> tuple[list[Span], list[Span]]:
-        """Where the destinations and the sources of a step lie. Their length is that of its chunks of IN or OUT."""
-        measure = next(ref for ref in (*step.dsts, *step.srcs) if ref.buffer is not Buffer.SCRATCH)
-        start, stop = self._chunk(call, measure, step.n)
+        """Where the destinations and the sources of a step lie.
+
+        Their length is that of its chunks of IN or OUT; from scratch to scratch, all of a chunk of scratch.
+        """
+        measure = next((ref for ref in (*step.dsts, *step.srcs) if ref.buffer is not Buffer.SCRATCH), None)
+        start, stop = (0, self._calls[call].stride) if measure is None else self._chunk(call, measure, step.n)
         length = stop - start
         return [self._at(call, ref, length) for ref in step.dsts], [self._at(call, ref, length) for ref in step.srcs]
 

@@ -8,7 +8,7 @@
     Reduce  [4, n, complete, number of dsts, number of srcs, (rank, buffer, chunk) of each dst, then of each src]
 
 The blocks in the header are those of a rank that has the buffer, also on ranks that have none because they are not the
-root. `touches` is 1 if the plan moves data. `complete` is 1 if the result holds the contributions of all ranks; avg
+root. `touches` is 1 in a collective with data. `complete` is 1 if the result holds the contributions of all ranks; avg
 divides there and nowhere else. Enter and leave are left out: the core runs them as the board round and as one word per
 rank.
 """
@@ -18,7 +18,7 @@ from array import array
 from functools import lru_cache
 from itertools import chain
 
-from .language import VERSION, Buffer, Copy, Plan, Post, Reduce, Ref, Wait
+from .language import VERSION, Buffer, Copy, Option, Plan, Post, Reduce, Ref, Wait
 from .registry import build_all
 from .symbolic import completes, folds_once
 
@@ -88,14 +88,14 @@ def fingerprint(plan: Plan) -> int:
 
 
 @lru_cache(maxsize=1024)
-def single_fold(collective: str, algorithm: str, size: int) -> bool:
+def single_fold(collective: str, algorithm: str, size: int, **options: Option) -> bool:
     """Whether the algorithm folds once, in rank order, at this number of ranks. True if it does not fold at all."""
-    return folds_once(build_all(collective, algorithm, size))
+    return folds_once(build_all(collective, algorithm, size, 0, **options))
 
 
 @lru_cache(maxsize=1024)
 def _complete_steps(
-    collective: str, algorithm: str, size: int, root: int, options: tuple[tuple[str, int], ...]
+    collective: str, algorithm: str, size: int, root: int, options: tuple[tuple[str, Option], ...]
 ) -> list[frozenset[int]]:
     return completes(build_all(collective, algorithm, size, root, **dict(options)))
 

@@ -67,14 +67,18 @@ def _describe(waiting: Mapping[int, int], at: Sequence[int], where: Callable[[in
     return "\n  ".join(lines) + f", {end}"
 
 
-def contributions(plans: Sequence[Plan]) -> list[dict[int, tuple[int, ...]]]:
-    """Per rank, for each Reduce (by its place in the body): whose data each source holds, as bit masks of ranks.
+Sources = tuple[int, ...]
+"""Whose data each source of a Reduce holds, as bit masks of ranks."""
+
+
+def contributions(plans: Sequence[Plan]) -> list[dict[int, set[Sources]]]:
+    """Per rank, for each Reduce (by its place in the body): what the sources of its chunks hold.
 
     Only who contributed is followed here, chunk by chunk; verify.py proves that it is right.
     """
     bodies = [plan.body for plan in plans]
     held: dict[Ref, int] = {}
-    found: list[dict[int, tuple[int, ...]]] = [{} for _ in plans]
+    found: list[dict[int, set[Sources]]] = [{} for _ in plans]
 
     def mask(ref: Ref) -> int:
         return 1 << ref.rank if ref.buffer is Buffer.IN else held.get(ref, 0)
@@ -87,8 +91,8 @@ def contributions(plans: Sequence[Plan]) -> list[dict[int, tuple[int, ...]]]:
             sources = tuple(mask(src._replace(chunk=src.chunk + offset)) for src in step.srcs)
             for dst in step.dsts:
                 held[dst._replace(chunk=dst.chunk + offset)] = union(sources)
-            if isinstance(step, Reduce) and found[rank].setdefault(number, sources) != sources:
-                raise PlanError(f"rank {rank}, {step}: expected the same contributions in all of its chunks")
+            if isinstance(step, Reduce):
+                found[rank].setdefault(number, set()).add(sources)
     return found
 
 
@@ -103,13 +107,17 @@ def folds_once(plans: Sequence[Plan]) -> bool:
     Such a result has one rounding, is the same for all algorithms of which this holds, and can be averaged exactly.
     """
     in_order = tuple(1 << rank for rank in range(len(plans)))
-    return all(sources == in_order for steps in contributions(plans) for sources in steps.values())
+    return all(sources == {in_order} for steps in contributions(plans) for sources in steps.values())
 
 
 def completes(plans: Sequence[Plan]) -> list[frozenset[int]]:
     """Per rank, the Reduce steps (places in the body) whose result holds all contributions: there avg divides."""
-    everybody = (1 << len(plans)) - 1
-    return [
-        frozenset(number for number, sources in steps.items() if union(sources) == everybody)
-        for steps in contributions(plans)
-    ]
+    everybody, complete = (1 << len(plans)) - 1, []
+    for plan, steps in zip(plans, contributions(plans), strict=True):
+        whole = {number: {union(masks) == everybody for masks in sources} for number, sources in steps.items()}
+        for number, answers in whole.items():
+            if len(answers) > 1:
+                step = f"rank {plan.rank}, {plan.body[number]}"
+                raise PlanError(f"{step}: complete in some of its chunks, expected in all or in none")
+        complete.append(frozenset(number for number, answers in whole.items() if answers == {True}))
+    return complete

@@ -156,14 +156,26 @@ class _Proof:
                 raise DataError(f"{self._where(rank, position)}: expected ranges that are disjoint or the same")
         for src in srcs:
             self._accesses.read(rank, position, self._layout.within(src))
+        within_scratch = all(ref.buffer is Buffer.SCRATCH for ref in (*step.dsts, *step.srcs))
+        fold = self._fold_all if within_scratch else self._fold
         try:
-            stored = {cell: self._fold(cell, dst, srcs) for dst in dsts for cell in self._layout.within(dst)}
+            stored = {cell: fold(cell, dst, srcs) for dst in dsts for cell in self._layout.within(dst)}
         except DataError as error:
             raise DataError(f"{self._where(rank, position)}: {error}") from None
         for dst in dsts:
             self._accesses.write(rank, position, self._layout.within(dst))
         for cell, value in stored.items():
             self._data[cell] = value
+
+    def _fold_all(self, cell: int, dst: Span, srcs: Sequence[Span]) -> _Value | None:
+        """The same from scratch to scratch, where all of a chunk is moved: behind the data, what cannot be folded.
+
+        That is nothing; whoever puts it into OUT is told.
+        """
+        try:
+            return self._fold(cell, dst, srcs)
+        except DataError:
+            return None
 
     def _fold(self, cell: int, dst: Span, srcs: Sequence[Span]) -> _Value:
         """What `cell` of `dst` gets from the sources."""

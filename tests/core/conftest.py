@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -140,15 +140,21 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
 
 
 def plan_records(size: int) -> Iterator["array[int]"]:
-    from ascend_rt.plan import COLLECTIVES, build, fingerprint, listing, names, pack
+    from ascend_rt.plan import COLLECTIVES, build, fingerprint, listing, pack
     from ascend_rt.plan.packed import lent
+    from ascend_rt.plan.registry import parameters
 
-    for collective, algorithm in listing():
+    halves = tuple(range(size // 2)), tuple(range(size // 2, size))
+    # A call that asks for no algorithm finds the mesh first.
+    for collective, algorithm in sorted(listing(), key=lambda pair: pair[1] != "mesh"):
         spec = COLLECTIVES[collective]
-        number = sorted(names(collective)).index(algorithm)
+        options: dict[str, Any] = {"servers": halves} if "servers" in parameters(collective, algorithm) else {}
+        if options and size % 2:
+            continue
+        number = {"mesh": 0, "ring": 1}.get(algorithm, 2)
         for root in range(size) if spec.rooted else [-1]:
             for rank in range(size):
-                plan = build(collective, algorithm, rank, size, max(root, 0))
+                plan = build(collective, algorithm, rank, size, max(root, 0), **options)
                 words = pack(plan)
                 if plan.touches:
                     marks_in, marks_out = lent(plan)

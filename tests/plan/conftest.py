@@ -1,56 +1,86 @@
 """The cases that every algorithm is put through: found in the registry, so a new algorithm is tested by itself."""
 
-import inspect
 from itertools import combinations
+from typing import NamedTuple
 
 import pytest
 
 from ascend_rt.plan import COLLECTIVES, InPlace, build_all, listing
-from ascend_rt.plan.registry import function
+from ascend_rt.plan.registry import parameters
 
-SIZES = range(1, 10)
 EVERY_SUBSET_UP_TO = 4
 EVERY_ROOT_UP_TO = 3
 
 
+def split(*counts):
+    """Servers of so many ranks each, in rank order."""
+    ends = [sum(counts[: place + 1]) for place in range(len(counts))]
+    return tuple(tuple(range(end - count, end)) for count, end in zip(counts, ends, strict=True))
+
+
+def in_two(size):
+    """Two servers whose ranks alternate; each rank alone where that leaves one over."""
+    return (tuple(range(0, size, 2)), tuple(range(1, size, 2))) if size % 2 == 0 else split(*[1] * size)
+
+
+def in_threes(size):
+    return split(*[3] * (size // 3)) if size % 3 == 0 else split(*[2] * (size // 2)) if size % 2 == 0 else in_two(size)
+
+
+def unequal(size):
+    """One rank, two, and the rest."""
+    return split(*[count for count in (min(size, 1), min(2, size - 1), size - 3) if count > 0])
+
+
+SERVERS = {"in two": in_two, "in threes": in_threes, "unequal": unequal}
+
+
+class Variant(NamedTuple):
+    """An algorithm and the way in which its servers are made of so many ranks, if it takes any."""
+
+    collective: str
+    algorithm: str
+    servers: str | None = None
+
+    def __str__(self):
+        return "-".join(filter(None, self))
+
+    def plans(self, size, root=0):
+        options = {} if self.servers is None else {"servers": SERVERS[self.servers](size)}
+        return build_all(self.collective, self.algorithm, size, root, **options)
+
+
 def variants():
-    """(collective, algorithm, options): algorithms with numbers to tune also with small, prime and default ones."""
     for collective, name in listing():
-        parameters = list(inspect.signature(function(collective, name)).parameters)[1:]
-        yield collective, name, {}
-        for value in (1, 3) if parameters else ():
-            yield collective, name, dict.fromkeys(parameters, value)
+        if "servers" not in parameters(collective, name):
+            yield Variant(collective, name)
+            continue
+        for servers in ("in two", "in threes", *(["unequal"] if name == "AHC" else [])):
+            yield Variant(collective, name, servers)
 
 
 def pytest_generate_tests(metafunc):
-    """`variant` is every variant; `small_variant` leaves defaults out where there are small numbers to tune with."""
-    every = list(variants())
-    tuned = {case[:2] for case in every if case[2]}
-    for argument, cases in {
-        "variant": every,
-        "small_variant": [case for case in every if case[2] or case[:2] not in tuned],
-    }.items():
+    """`variant` is every variant, `some_variant` one of seven."""
+    for argument, step in {"variant": 1, "some_variant": 7}.items():
         if argument in metafunc.fixturenames:
-            ids = ["-".join([collective, name, *map(str, options.values())]) for collective, name, options in cases]
-            metafunc.parametrize(argument, cases, ids=ids)
+            metafunc.parametrize(argument, list(variants())[::step], ids=str)
 
 
 class Cases:
     @staticmethod
     def programs(variant, size):
         """The plans of all ranks, once per root: every root up to three ranks, first, middle and last above."""
-        collective, name, options = variant
         roots = range(size) if size <= EVERY_ROOT_UP_TO else (0, size // 2, size - 1)
-        roots = roots if COLLECTIVES[collective].rooted else (0,)
-        return [build_all(collective, name, size, root, **options) for root in roots]
+        return [variant.plans(size, root) for root in (roots if COLLECTIVES[variant.collective].rooted else (0,))]
 
     @staticmethod
     def in_place(collective, size):
-        """The sets of ranks that call in place: every one of them up to four ranks, none and all above."""
+        """The sets of ranks that call in place: every one of them up to four ranks, none, every other and all above."""
         if COLLECTIVES[collective].in_place is InPlace.NONE:
             return [frozenset()]
-        sizes = range(size + 1) if size <= EVERY_SUBSET_UP_TO else (0, size)
-        return [frozenset(ranks) for number in sizes for ranks in combinations(range(size), number)]
+        if size > EVERY_SUBSET_UP_TO:
+            return [frozenset(), frozenset(range(0, size, 2)), frozenset(range(size))]
+        return [frozenset(ranks) for number in range(size + 1) for ranks in combinations(range(size), number)]
 
     @staticmethod
     def patterns(chunks):

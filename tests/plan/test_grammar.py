@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from ascend_rt.plan import Buffer, Copy, PlanError, Post, Reduce, Ref, Wait, build, check
+from ascend_rt.plan.builder import Builder
 from ascend_rt.plan.grammar import PLAN_RULES, STEP_RULES
-from ascend_rt.plan.language import Builder, everyone
+from ascend_rt.plan.language import everyone
 
 pytestmark = pytest.mark.proof
 
@@ -55,7 +56,7 @@ BROKEN_STEPS = {
         Copy(out(0), inp(0), 4),
         Copy(out(0), scratch(1)),
     ],
-    "all at the same place of their block": [Copy(out(0, 1), inp(0)), Copy(scratch(0), scratch(0, 1))],
+    "all at the same place of their block": [Copy(out(0, 1), inp(0)), Reduce((scratch(0),), (inp(0), out(0, 1)))],
     "one chunk at a time where scratch is involved": [Copy(out(0), scratch(0), 2)],
     "no chunk of IN as destination": [Copy(inp(0), out(0))],
 }
@@ -88,11 +89,17 @@ def test_reduce_only_where_something_is_reduced():
         check(with_body(GATHER, Reduce((out(0),), (inp(0), inp(1)))))
 
 
+def test_from_scratch_to_scratch_any_chunks_have_one_length():
+    plan = replace(GOOD, scratch=2)
+    check(with_body(plan, Copy(scratch(0), scratch(0, 1))))
+
+
 def test_a_plan_without_leave_may_only_be_one_without_data():
     enter = everyone(0, 2)
-    check(replace(GATHER, steps=enter))
-    with pytest.raises(PlanError, match="leave last"):
-        check(replace(GATHER, steps=(*enter, Copy(out(0), inp(0)))))
+    check(replace(build("barrier", "mesh", 0, 2), steps=enter))
+    for steps in (enter, (*enter, Copy(out(0), inp(0)))):
+        with pytest.raises(PlanError, match="leave last"):
+            check(replace(GATHER, steps=steps))
 
 
 def test_one_exchange_is_not_enter_and_leave_at_once():
@@ -106,5 +113,5 @@ def test_cut_comes_before_the_first_step():
     p = Builder(2, 3, 0)
     p.cut(4)
     p.enter()
-    with pytest.raises(PlanError, match=r"rank 2: cut\(3\) after 4 steps"):
+    with pytest.raises(PlanError, match=r"rank 2: cut\(3\) after the first step"):
         p.cut(3)

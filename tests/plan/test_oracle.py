@@ -75,9 +75,9 @@ class Machine:
 
     def views(self, words, n):
         refs = [tuple(words[place : place + 3]) for place in range(0, len(words), 3)]
-        spans = [chunk_span(chunk, n, self.count, self.chunks, self.align) for _, buffer, chunk in refs if buffer < 2]
-        length = spans[0][1] - spans[0][0]
         stride = scratch_stride(self.count, self.chunks, self.align)
+        spans = [chunk_span(chunk, n, self.count, self.chunks, self.align) for _, buffer, chunk in refs if buffer < 2]
+        length = spans[0][1] - spans[0][0] if spans else stride
         views = []
         for rank, buffer, chunk in refs:
             start = chunk * stride if buffer == 2 else chunk_span(chunk, n, self.count, self.chunks, self.align)[0]
@@ -122,11 +122,12 @@ def expected(spec, rank, size, count, inputs, root, op):
 )
 def test_packed_plans_do_what_numpy_does(variant, cases, size, count, dtype, op, seed, small_align):
     collective, name, _ = variant
-    if op == "avg" and not (dtype.startswith("float") and single_fold(collective, name, size)):
+    options = dict(variant.plans(size)[0].options)
+    if op == "avg" and not (dtype.startswith("float") and single_fold(collective, name, size, **options)):
         op = "sum"
     spec, numbers, order = COLLECTIVES[collective], np.random.default_rng(seed), random.Random(seed)
     align = 1 if small_align else alignment(np.dtype(dtype).itemsize)
-    plans = order.choice(cases.programs(variant, size))
+    plans = variant.plans(size, order.randrange(size) if spec.rooted else 0)
     programs = [pack(plan).tolist() for plan in plans]
     root, blocks = plans[0].root, (spec.blocks_in, spec.blocks_out)
     inputs = [numbers.integers(-9, 10, spec.blocks_in.on(r, size, root) * count).astype(dtype) for r in range(size)]

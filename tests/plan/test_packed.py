@@ -20,19 +20,19 @@ def test_mesh_all_reduce_is_one_complete_reduce():
 
 def test_ring_reduce_scatter_has_tokens_scratch_and_completes_at_the_end():
     assert pack(build("reduce_scatter", "ring", 0, 3)).tolist() == [
-        *(0x504C414E, 3, 0, 1, 3, 1, 1, 1, 4),
-        *(4, 1, 0, 1, 2, 0, SCRATCH, 0, 0, IN, 1, 2, IN, 1),
+        *(0x504C414E, 3, 0, 1, 3, 1, 3, 1, 4),
+        *(4, 1, 0, 1, 2, 0, SCRATCH, 1, 0, IN, 1, 2, IN, 1),
         *(1, 1),
         *(2, 2),
-        *(4, 1, 1, 1, 2, 0, OUT, 0, 2, SCRATCH, 0, 0, IN, 0),
+        *(4, 1, 1, 1, 2, 0, OUT, 0, 0, IN, 0, 2, SCRATCH, 0),
     ]
 
 
-def test_ring_broadcast_copies_destination_first():
-    assert pack(build("broadcast", "ring", 2, 3, root=0, pieces=1)).tolist() == [
-        *(0x504C414E, 3, 2, 1, 1, 1, 0, 1, 2),
+def test_tree_broadcast_copies_destination_first():
+    assert pack(build("broadcast", "tree", 3, 4, root=0)).tolist() == [
+        *(0x504C414E, 4, 3, 1, 1, 1, 0, 1, 2),
         *(2, 1),
-        *(3, 1, 2, OUT, 0, 1, OUT, 0),
+        *(3, 1, 3, OUT, 0, 1, OUT, 0),
     ]
 
 
@@ -43,7 +43,7 @@ def test_barrier_has_no_steps():
 def test_fingerprint_is_equal_on_all_ranks_and_roots_and_differs_between_algorithms():
     assert len({fingerprint(plan) for root in range(4) for plan in build_all("broadcast", "ring", 4, root)}) == 1
     prints = {fingerprint(build(c, "mesh", 0, size)) for c in COLLECTIVES for size in (1, 2, 3)}
-    prints |= {fingerprint(build("broadcast", "ring", 0, 3, pieces=pieces)) for pieces in (1, 2, 8)}
+    prints |= {fingerprint(build("all_reduce", name, 0, 3)) for name in ("ring", "NB", "NHR")}
     assert len(prints) == 3 * len(COLLECTIVES) + 3
     assert all(0 <= value < 2**32 for value in prints)
 

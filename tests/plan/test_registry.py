@@ -13,13 +13,29 @@ def own_registry(monkeypatch):
 
 
 def test_listing():
-    assert {collective for collective, _ in listing()} == set(COLLECTIVES)
+    assert list(dict.fromkeys(collective for collective, _ in listing())) == list(COLLECTIVES)
     assert all("mesh" in names(collective) for collective in COLLECTIVES)
-    assert names("all_reduce") == ("mesh", "ring")
+    assert {"mesh", "ring", "H-D_R", "NHR", "NB", "pipeline", "AHC", "mesh+ring"} < set(names("all_reduce"))
+    assert names("all_to_all") == ("mesh", "mesh+pairwise", "pairwise")
+
+
+@pytest.mark.parametrize("servers", [((0, 1),), ((0, 1), (1, 2)), ((0, 1, 2), ()), ((0, 1, 2, 3),)])
+def test_servers_hold_each_rank_once(servers):
+    with pytest.raises(ValueError, match="expected groups that hold each of the 3 ranks once"):
+        build("all_reduce", "AHC", 0, 3, servers=servers)
+
+
+def test_servers_of_unequally_many_ranks_are_for_ahc():
+    servers = ((0, 1), (2,))
+    assert build("all_reduce", "AHC", 0, 3, servers=servers).touches
+    with pytest.raises(ValueError, match="servers with 2, 1 ranks: expected equally many; AHC is for others"):
+        build("all_reduce", "mesh+ring", 0, 3, servers=servers)
 
 
 def test_plans_are_cached():
-    assert build("broadcast", "ring", 1, 3, 2, pieces=4) is build("broadcast", "ring", 1, 3, root=2, pieces=4)
+    assert build("broadcast", "ring", 1, 3, 2) is build("broadcast", "ring", 1, 3, root=2)
+    servers = ((0, 1), (2, 3))
+    assert build("all_reduce", "AHC", 1, 4, servers=servers) is build("all_reduce", "AHC", 1, 4, 0, servers=servers)
     assert [plan.rank for plan in build_all("broadcast", "ring", 3, 2)] == [0, 1, 2]
     assert all(plan.root == 2 for plan in build_all("broadcast", "ring", 3, 2))
 
@@ -27,7 +43,7 @@ def test_plans_are_cached():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("all_reduce", "star", 0, 2), "algorithm 'star' of 'all_reduce': expected one of mesh, ring"),
+        (("all_reduce", "star", 0, 2), "algorithm 'star' of 'all_reduce': expected one of .*mesh, .*ring"),
         (("reverse", "mesh", 0, 2), "no such collective; there are broadcast, all_reduce"),
         (("all_reduce", "mesh", 2, 2), r"rank 2: expected 0\.\.1"),
         (("broadcast", "mesh", 0, 2, 2), r"root 2: expected 0\.\.1"),

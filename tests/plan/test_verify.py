@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ascend_rt.plan import Builder, Plan, PlanError, build_all
+from ascend_rt.plan import Builder, Copy, Plan, PlanError, Post, Wait, build_all
+from ascend_rt.plan.language import everyone
 from ascend_rt.plan.layout import Call
 from ascend_rt.plan.symbolic import DeadlockError, TokenLeftError
 from ascend_rt.plan.verify import DataError, RaceError, prove
@@ -12,12 +13,34 @@ from ascend_rt.plan.verify import DataError, RaceError, prove
 pytestmark = pytest.mark.proof
 
 
+class ByHand(Builder):
+    """Every step where it is written, tokens as well."""
+
+    def __init__(self, rank, size, root):
+        super().__init__(rank, size, root)
+        self.steps = []
+
+    def enter(self):
+        self.steps += everyone(self.rank, self.size)
+
+    leave = enter
+
+    def copy(self, dst, src, n=1):
+        self.steps.append(Copy(dst, src, n))
+
+    def post(self, peer):
+        self.steps.append(Post(peer))
+
+    def wait(self, peer):
+        self.steps.append(Wait(peer))
+
+
 def plans_of(collective, size, write, chunks=1, scratch=0):
     """The plans that `write(p)` gives, not checked against the grammar."""
     plans = []
     for rank in range(size):
-        p = Builder(rank, size, 0)
-        p.cut(chunks, scratch)
+        p = ByHand(rank, size, 0)
+        p.cut(chunks)
         write(p)
         plans.append(Plan(collective, "wrong", rank, size, 0, chunks, scratch, (), tuple(p.steps)))
     return tuple(plans)

@@ -1,15 +1,17 @@
-"""One file per collective, one function of a few lines per algorithm. Importing the package registers them all."""
+"""One file per algorithm. Importing the package registers them all."""
 
-from . import all_gather, all_reduce, all_to_all, barrier, broadcast, gather, reduce, reduce_scatter, scatter
+from . import ahc, halving_doubling, hierarchy, mesh, nb, nhr, pairwise, pipeline, ring, star, tree
 
 __all__ = [
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "barrier",
-    "broadcast",
-    "gather",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
+    "ahc",
+    "halving_doubling",
+    "hierarchy",
+    "mesh",
+    "nb",
+    "nhr",
+    "pairwise",
+    "pipeline",
+    "ring",
+    "star",
+    "tree",
 ]

@@ -1,5 +1,5 @@
 /* The plans of a test, written by the fixture plan_file of tests/core/conftest.py: records of int32
- *     collective, algorithm (its place among the names of the collective), root or -1, size, rank, fingerprint, nwords,
+ *     collective, algorithm (below), root or -1, size, rank, fingerprint, nwords,
  *     nlent[0], nlent[1], words..., then for each chunk of IN and of OUT whether it is lent */
 #ifndef TEST_PLAN_FILE_H
 #define TEST_PLAN_FILE_H
@@ -21,7 +21,7 @@ struct plan_file {
 
 /* HcclCMDType, beside those that core names. */
 enum { REDUCE = 3, ALL_GATHER = 6, REDUCE_SCATTER = 7, ALL_TO_ALL = 10, GATHER = 11, SCATTER = 12 };
-enum { MESH = 0, RING = 1 }; /* struct packed.algorithm */
+enum { MESH = 0, RING = 1, ANY_OTHER = 2 }; /* struct packed.algorithm */
 
 void plan_file_read(struct plan_file *file, const char *path);
 void plan_file_close(struct plan_file *file);
