@@ -65,7 +65,7 @@ struct stream_object {
     struct stream stream;
     bool closed;
     unsigned undrained; /* tasks appended since done ones were looked for */
-    PyObject *lasti_name;
+    PyObject *lasti_name, *module_name, *package;
 };
 
 struct mark_object {

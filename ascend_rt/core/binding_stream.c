@@ -18,7 +18,9 @@ static PyObject *new_stream(PyTypeObject *type, PyObject *args, PyObject *keywor
     patience.sleep_ns = sleep_ns;
     struct stream_object *self = (struct stream_object *)PyType_GenericAlloc(type, 0);
     struct task *first = calloc(1, sizeof *first);
-    if (!self || !first || !(self->lasti_name = PyUnicode_InternFromString("f_lasti")) || !stream_open(&self->stream, first)) {
+    if (!self || !first || !(self->lasti_name = PyUnicode_InternFromString("f_lasti")) ||
+        !(self->module_name = PyUnicode_InternFromString("__name__")) ||
+        !(self->package = PyUnicode_InternFromString("ascend_rt.")) || !stream_open(&self->stream, first)) {
         free(first);
         Py_XDECREF((PyObject *)self);
         return PyErr_NoMemory();
@@ -245,6 +247,8 @@ static void free_stream(PyObject *object)
     if (self->stream.oldest != &self->stream.end)
         free(self->stream.oldest);
     Py_XDECREF(self->lasti_name);
+    Py_XDECREF(self->module_name);
+    Py_XDECREF(self->package);
     failure_release(self->stream.poison);
     pthread_mutex_destroy(&self->stream.lock);
     free_object(object);

@@ -9,13 +9,32 @@
 /* Looking for tasks that are done costs a cache line that the worker has just written: not at every append. */
 enum { DRAIN_AFTER = 64 };
 
+/* Whether the innermost frame of Python is this package's, which queues for the program. */
+static bool is_called_by_package(const struct stream_object *self)
+{
+    PyObject *globals = PyEval_GetGlobals();
+    PyObject *module = globals ? PyDict_GetItemWithError(globals, self->module_name) : NULL;
+    return module && PyUnicode_Check(module) && PyUnicode_Tailmatch(module, self->package, 0, PY_SSIZE_T_MAX, -1) == 1;
+}
+
+static bool take_site(struct task *task, PyObject *site)
+{
+    return PyArg_ParseTuple(site, "Oi", (PyObject **)&task->keeps[KEPT - 1], &task->instruction) &&
+           Py_NewRef(task->keeps[KEPT - 1]);
+}
+
 /* Where the program queues the task: code object and instruction.  Which line that is, is found out only if it fails:
  * counting lines takes longer than all the rest. */
 static bool note_site(struct stream_object *self, struct task *task, PyObject *site)
 {
     if (site)
-        return PyArg_ParseTuple(site, "Oi", (PyObject **)&task->keeps[KEPT - 1], &task->instruction) &&
-               Py_NewRef(task->keeps[KEPT - 1]);
+        return take_site(task, site);
+    if (is_called_by_package(self)) {
+        site = PyObject_CallMethod((PyObject *)self, "_site", NULL);
+        bool taken = site && take_site(task, site);
+        Py_XDECREF(site);
+        return taken;
+    }
     PyFrameObject *frame = PyEval_GetFrame();
     PyObject *instruction = frame ? PyObject_GetAttr((PyObject *)frame, self->lasti_name) : NULL;
     if (instruction) {

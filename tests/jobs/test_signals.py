@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.processes
 
-SLEEP = "import os, sys, time\nprint('ready', os.environ['RANK_ID'])\ntime.sleep(600)\n"
+SLEEP = "import os, sys, time\nprint('ready', os.environ['RANK_ID']); time.sleep(600)\n"
 IGNORE = "import signal\nfor number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)\n"
 READY = ("ready 0", "ready 1")
 
@@ -23,7 +23,7 @@ def test_interrupt(start_job: Callable[..., Any], script: Callable[..., Path]) -
     outcome = job.outcome()
     assert outcome.code == 130
     assert outcome.err.splitlines() == [
-        "hccl-run: ranks 0-1 ended: KeyboardInterrupt (program.py:3)",
+        "hccl-run: ranks 0-1 ended: KeyboardInterrupt (program.py:2)",
         "hccl-run: ended by SIGINT; exit code 130",
     ]
 
