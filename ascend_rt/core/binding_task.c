@@ -14,7 +14,8 @@ static bool is_called_by_package(const struct stream_object *self)
 {
     PyObject *globals = PyEval_GetGlobals();
     PyObject *module = globals ? PyDict_GetItemWithError(globals, self->module_name) : NULL;
-    return module && PyUnicode_Check(module) && PyUnicode_Tailmatch(module, self->package, 0, PY_SSIZE_T_MAX, -1) == 1;
+    return module && PyUnicode_Check(module) &&
+           PyUnicode_Tailmatch(module, self->package, 0, PyUnicode_GetLength(module), -1) == 1;
 }
 
 static bool take_site(struct task *task, PyObject *site)
