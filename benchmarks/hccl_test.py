@@ -2,15 +2,17 @@
 
     hccl-run -n 2 benchmarks/hccl_test.py all_reduce -b 8 -e 64M -f 2 -d fp16 -o sum
 
-Where CANN has a binary per collective, here the collective is the first word.  A row is what the root rank saw: the
-average of the timed calls, then, behind the columns of the tool, the bus bandwidth and the median.  Every call blocks,
-from device memory to device memory.  GB = 1e9 bytes.
+Where CANN has a binary per collective, here the collective is the first word.  As there, a measurement queues all its
+calls on a stream between two events and synchronizes once; its time per call is what the events say, by the number of
+calls.  A row is what the root rank saw of 5 measurements: the average, then, behind the columns of the tool, the bus
+bandwidth of that average and the median.  The calls go from device memory to device memory.  GB = 1e9 bytes.
 
 Bus bandwidth = algorithm bandwidth times the factor that makes it comparable between numbers of ranks N, by the
 definition that nccl-tests uses: 2 (N - 1) / N for all_reduce, (N - 1) / N for all_gather and reduce_scatter, else 1.
 
-ours/limit, of all_reduce only: the time of a call in place by what limit.c needs for an fp32 sum of as many bytes, in
-batches of as many calls, right after.  One turn each: a glance, where allreduce.py takes the median of many turns.
+ours/limit, of all_reduce only: the time of a call in place, queued as well, by what limit.c needs for an fp32 sum of as
+many bytes, in batches of as many calls, right after.  limit.c queues nothing: what the stream costs is in the ratio.
+One turn each: a glance, where allreduce.py takes the median of many turns, of calls that block.
 
 The exit code is 1 if a result was wrong on any rank.
 """
@@ -18,12 +20,10 @@ The exit code is 1 if a result was wrong on any rank.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +39,8 @@ import ascend_rt as rt
 
 # A batch lasts about this long in microseconds, as in allreduce.py.
 BATCH_US, MOST_CALLS, BATCHES = 2_000.0, 5_000, 5
+# Of one size; the median of one measurement would say nothing.
+MEASUREMENTS = 5
 
 Array = NDArray[Any]
 
@@ -78,10 +80,10 @@ HEADER = (
 
 
 class Trial:
-    """One collective at one size on this rank: its buffers and its call."""
+    """One collective at one size on this rank: its buffers and its call, which is queued."""
 
-    def __init__(self, comm: rt.Communicator, given: argparse.Namespace, nbytes: int) -> None:
-        self.comm, self.given = comm, given
+    def __init__(self, comm: rt.Communicator, stream: rt.Stream, given: argparse.Namespace, nbytes: int) -> None:
+        self.comm, self.stream, self.given = comm, stream, given
         self.count = options_of.count_of(given.operation, nbytes, given.dtype.itemsize, comm.size)
         sent, received = {
             "all_reduce": (1, 1),
@@ -100,27 +102,37 @@ class Trial:
         self.send[:] = values.contribution(self.comm.rank, self.comm.size, self.send.size, self.given)
 
     def call(self) -> None:
-        comm, given = self.comm, self.given
+        comm, given, stream = self.comm, self.given, self.stream
         match given.operation:
             case "all_reduce":
-                comm.all_reduce(self.send, self.receive, given.op)
+                comm.all_reduce(self.send, self.receive, given.op, stream=stream)
             case "broadcast":
-                comm.broadcast(self.send, given.root)
+                comm.broadcast(self.send, given.root, stream=stream)
             case "all_gather":
-                comm.all_gather(self.send, self.receive.reshape(comm.size, -1))
+                comm.all_gather(self.send, self.receive.reshape(comm.size, -1), stream=stream)
             case "reduce_scatter":
-                comm.reduce_scatter(self.send, self.receive, given.op)
+                comm.reduce_scatter(self.send, self.receive, given.op, stream=stream)
+
+    def call_in_place(self) -> None:
+        """An all_reduce as limit.c does it."""
+        self.comm.all_reduce(self.send, op=self.given.op, stream=self.stream)
 
     def measure(self) -> list[float]:
-        """Microseconds of each timed call, as this rank saw them."""
+        """Microseconds per call of each measurement, as this rank saw them."""
         for _ in range(self.given.warmup_iters):
             self.call()
+        return [self.time_queued(self.call, self.given.iters) for _ in range(MEASUREMENTS)]
+
+    def time_queued(self, call: Callable[[], None], calls: int) -> float:
+        """Microseconds per call of so many calls in the queue at once. All ranks begin together."""
+        self.stream.synchronize()
         self.comm.barrier()
-        stamps = [time.perf_counter_ns()]
-        for _ in range(self.given.iters):
-            self.call()
-            stamps.append(time.perf_counter_ns())
-        return [(after - before) / 1e3 for before, after in itertools.pairwise(stamps)]
+        begin = self.stream.record()
+        for _ in range(calls):
+            call()
+        end = self.stream.record()
+        self.stream.synchronize()
+        return begin.elapsed_ms(end) * 1e3 / calls
 
     def check(self) -> str:
         """One more call, compared with NumPy; "failed" when it was wrong on any rank. A rank with errors says so."""
@@ -128,6 +140,7 @@ class Trial:
             return "NULL"
         self.fill()
         self.call()
+        self.stream.synchronize()
         want = values.expected(self.comm.rank, self.comm.size, self.send.size, self.given)
         wrong = np.flatnonzero(self.receive != want)
         if wrong.size:
@@ -151,21 +164,16 @@ def ours_by_limit(trial: Trial, limit: sides.Probe | None, call_us: float) -> fl
     calls = int(comm.broadcast(rt.array([calls], "int64"), given.root)[0])
     if calls == 0:
         return None
-    times = []
-    for _ in range(BATCHES):
-        comm.barrier()
-        start = time.perf_counter_ns()
-        for _ in range(calls):
-            comm.all_reduce(trial.send, op=given.op)
-        times.append((time.perf_counter_ns() - start) / calls / 1e3)
+    times = [trial.time_queued(trial.call_in_place, calls) for _ in range(BATCHES)]
     # The others sleep in the next call meanwhile.
     return None if limit is None else statistics.median(times) / limit.measure(trial.nbytes, calls, BATCHES)
 
 
 def rows(comm: rt.Communicator, given: argparse.Namespace, limit: sides.Probe | None) -> Iterator[Row]:
     """Measures and checks one size after the other."""
+    stream = rt.Stream()
     for nbytes in options_of.sizes(given, comm.size):
-        trial = Trial(comm, given, nbytes)
+        trial = Trial(comm, stream, given, nbytes)
         times = trial.measure()
         average, median = statistics.fmean(times), statistics.median(times)
         check = trial.check()

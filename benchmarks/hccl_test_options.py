@@ -78,7 +78,7 @@ def make_parser(description: str) -> Parser:
     step = "bytes from one size to the next; 0: -b for ever (default: a tenth of the range)"
     add("-i", "--stepbytes", type=Whole(0), metavar="N", help=step)
     add("-f", "--stepfactor", type=Whole(2), metavar="N", help="factor from one size to the next, instead of -i")
-    add("-n", "--iters", type=Whole(1), default=20, metavar="N", help="timed calls (default 20)")
+    add("-n", "--iters", type=Whole(1), default=20, metavar="N", help="calls queued at once and timed (default 20)")
     add("-w", "--warmup_iters", type=Whole(0), default=10, metavar="N", help="calls before them (default 10)")
     add("-o", "--op", choices=REDUCTIONS, default="sum", help="how all_reduce and reduce_scatter reduce (default sum)")
     add("-d", "--datatype", type=datatype, default="fp32", metavar="TYPE", help=f"{', '.join(DTYPES)} (default fp32)")

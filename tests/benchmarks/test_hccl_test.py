@@ -141,6 +141,40 @@ def test_rows(ranks: RankPool, tmp_path: Path, operation: str, words: list[str],
         assert record["nbytes"] <= moved + 0.5 and moved < record["nbytes"] + 4 * 3 + 0.5
 
 
+COUNTED = """
+import sys
+sys.path.insert(0, {benchmarks!r})
+import ascend_rt as rt, hccl_test
+seen = []
+class Counted(rt.Stream):
+    def record(self, event=None):
+        seen.append("event")
+        return super().record(event)
+    def synchronize(self, timeout=None):
+        seen.append("synchronize")
+        super().synchronize(timeout)
+class Recorded(hccl_test.Trial):
+    def call(self):
+        seen.append("call")
+        super().call()
+rt.Stream, hccl_test.Trial = Counted, Recorded
+code = hccl_test.main("broadcast -b 64 -e 64 -n 3 -w 2 -c 0".split())
+print(*seen, sep=",")
+sys.exit(code)
+"""
+
+
+@pytest.mark.processes
+def test_a_measurement_queues_its_calls_between_two_events(ranks: RankPool, tmp_path: Path) -> None:
+    program = tmp_path / "counted.py"
+    program.write_text(COUNTED.format(benchmarks=str(BENCHMARKS)))
+    ended = ranks.hccl_run(["-n", "2", "--no-prefix", str(program)])
+    assert ended.exit_code == 0, ended
+    measurement = "synchronize,event,call,call,call,event,synchronize"
+    want = ",".join(["call", "call", *[measurement] * 5])
+    assert ended.stdout.splitlines().count(want) == 2, ended
+
+
 SPOILED = """
 import sys
 sys.path.insert(0, {benchmarks!r})
