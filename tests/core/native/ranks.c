@@ -143,7 +143,7 @@ static void call_other_than_the_rest(struct runner *runner, uint64_t round, cons
 static void shift_numbers(struct runner *runner, uint64_t round, const struct drawn *drawn)
 {
     struct communicator *c = &runner->communicator;
-    uint32_t shifts[MOST_RANKS], most = 0, least = UINT32_MAX;
+    uint32_t shifts[MOST_RANKS] = {0}, most = 0, least = UINT32_MAX;
     for (uint32_t rank = 0; rank < runner->test->size; rank++) {
         shifts[rank] = roll_below(&runner->common, 3);
         most = shifts[rank] > most ? shifts[rank] : most;
