@@ -261,6 +261,11 @@ def examine(environ: Mapping[str, str] | None = None) -> tuple[Settings, Setting
     return Settings(MappingProxyType(values)), errors[0] if errors else None
 
 
+def says_who(name: str) -> bool:
+    """Whether a variable is among those that say which rank of which job a process is."""
+    return name in JOB or any(row.name == name and row.kind == "launcher" for row in table())
+
+
 def notices(environ: Mapping[str, str] | None = None) -> list[str]:
     """A sentence for each value that is right here, and that CANN would refuse."""
     environ = os.environ if environ is None else environ

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from .. import settings as settings_module
 from ..core._core import Block
+from ..diag.log import INFO, WARNING, open_log
 from ..link.devices import host_devices, visible_devices
 from ..link.membership import Membership
 from ..link.placement import place
@@ -156,7 +157,6 @@ def current() -> LocalDevice:
 
 def open_device(index: int) -> LocalDevice:
     """A device of the job, which is joined if it has not been: see `current`. AclError (107001): there is none such."""
-    global _membership
     with _lock:
         device = _devices.get(index)
         if device is not None:
@@ -164,11 +164,10 @@ def open_device(index: int) -> LocalDevice:
         settings = settings_module.read()
         if _membership is None:
             check_device(index, settings)
-            _membership = enter(settings)
-            atexit.register(leave)
+        membership = _enter(settings)
         check_device(index, settings)
-        memory = DeviceMemory(_membership.segment, host_id(index, settings), _membership.rank, index)
-        _devices[index] = LocalDevice(_membership, memory, index)
+        memory = DeviceMemory(membership.segment, host_id(index, settings), membership.rank, index)
+        _devices[index] = LocalDevice(membership, memory, index)
         return _devices[index]
 
 
@@ -184,6 +183,7 @@ def move_to(membership: Membership) -> bool:
         if _membership is None:
             atexit.register(leave)
         _membership = membership
+        open_log(settings).rank = membership.rank
         for index, device in _devices.items():
             on_host = host_id(index % device_count(settings), settings)
             device.membership = membership
@@ -191,6 +191,27 @@ def move_to(membership: Membership) -> bool:
         if current_context_handle():
             _home = current_context().device
         return True
+
+
+def enter_job(settings: settings_module.Settings) -> Membership:
+    """This process as a rank of its job, which it has joined then: see `current`. JoinError if that fails."""
+    with _lock:
+        return _enter(settings)
+
+
+def _enter(settings: settings_module.Settings) -> Membership:
+    global _membership
+    if _membership is None:
+        log = open_log(settings)
+        _membership = enter(settings)
+        log.rank = _membership.rank
+        atexit.register(leave)
+        log.write(INFO, f"rank {_membership.rank} of {_membership.size} has joined its job; {settings}")
+        for notice in settings_module.notices():
+            log.write(WARNING, notice)
+            if _membership.rank == 0:
+                print(f"rank 0: {notice}", file=sys.stderr, flush=True)
+    return _membership
 
 
 def device_count(settings: settings_module.Settings) -> int:

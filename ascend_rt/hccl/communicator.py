@@ -15,7 +15,7 @@ import numpy as np
 from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Failure, Stream, spins_for
 from ..core import _core
-from ..diag import disagreement
+from ..diag import disagreement, log
 from ..diag import failure as failure_words
 from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
@@ -223,6 +223,11 @@ class Communicator(Collectives, Splits, Transfers):
         raise self._error(Failure(0, *told[1:]))
 
     def _error(self, failure: Failure) -> HcclError:
+        error = self._explained(failure)
+        log.write(log.ERROR, str(error))
+        return error
+
+    def _explained(self, failure: Failure) -> HcclError:
         call = f"{collective_name(failure.collective)} #{failure.number}"
         if failure.how == _core.CALL_DIFFERS and failure.collective in TRANSFERS.values():
             return self._transfer_error(failure)

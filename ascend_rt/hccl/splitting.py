@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..acl.memory import DeviceMemory
+from ..diag import log
 from ..link.errors import GroupError
 from ..link.membership import Membership
 from ..plan.collectives import COLLECTIVES
@@ -20,6 +21,7 @@ CODES = {
     "gone": (HcclResult.HCCL_E_REMOTE, ""),
     "differs": (HcclResult.HCCL_E_PARA, "EI0005"),
     "settings": (HcclResult.HCCL_E_PARA, "EI0016"),
+    "refused": (HcclResult.HCCL_E_PARA, "EI0001"),
     "taken": (HcclResult.HCCL_E_PARA, "EI0015"),
     "room": (HcclResult.HCCL_E_MEMORY, "EI0007"),
     "late": (HcclResult.HCCL_E_TIMEOUT, "EI0006"),
@@ -47,6 +49,7 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
     (HCCL_E_PARA), there are too many communicators (HCCL_E_MEMORY).
     """
     from .communicator import Communicator
+    from .entry_log import LoggedCommunicator
 
     terms = "\n".join(f"{setting}={value}" for setting, value in settings.to_agree_on().items())
     try:
@@ -63,8 +66,11 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
         ranks = error.ranks
         if error.why == "gone" and place.members is not None:
             ranks = tuple(place.members.index(rank) for rank in ranks)
-        raise HcclError(code, f'communicator "{name}": {error}', ranks, ei) from None
-    return Communicator(membership, memory, settings, group, name)
+        failed = HcclError(code, f'communicator "{name}": {error}', ranks, ei)
+        log.write(log.ERROR, str(failed))
+        raise failed from None
+    made = LoggedCommunicator if settings.hccl_entry_log_enable else Communicator
+    return made(membership, memory, settings, group, name)
 
 
 def split(parent: Communicator, color: int | None, key: int | None) -> Communicator | None:

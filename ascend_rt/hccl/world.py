@@ -1,17 +1,20 @@
 """The world of this process: its place in the job, its device, its communicator."""
 
 import atexit
+import contextlib
 import os
 from dataclasses import dataclass
 
 import numpy.typing as npt
 
 from .. import settings as settings_module
-from ..acl.device import current, leave, stop_streams
+from ..acl.device import current, enter_job, leave, stop_streams
 from ..acl.memory import Array, DeviceMemory, Shape
-from ..link.errors import JoinError
+from ..diag import log
+from ..link.errors import GroupError, JoinError
 from ..link.groups import WORLD
 from ..link.membership import Membership
+from ..settings import SettingError, Settings
 from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
 from .splitting import Place, form
@@ -31,7 +34,7 @@ def init() -> Communicator:
     """Join the job that hccl-run describes in the environment; a world of one without a launcher. Again: the same.
 
     Blocks until every rank has joined, at most HCCL_CONNECT_TIMEOUT seconds. Raises SettingError (EI0001) for a bad
-    variable and HcclError if the job cannot be joined.
+    variable of this rank, and HcclError if one of another rank is bad or the job cannot be joined.
     """
     return _get_world().communicator
 
@@ -68,11 +71,12 @@ def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
 def _get_world() -> World:
     global _world
     if _world is None:
-        settings = settings_module.read()
+        settings = _examined()
         try:
             device = current()
             device.membership.await_all(settings.hccl_connect_timeout)
         except JoinError as error:
+            log.write(log.ERROR, str(error))
             raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
         place = Place(WORLD, device.membership.rank, device.membership.size)
         communicator = form(device.membership, device.memory, settings, place, WORLD)
@@ -80,6 +84,22 @@ def _get_world() -> World:
         os.register_at_fork(after_in_child=_forget)
         atexit.register(finalize)
     return _world
+
+
+def _examined() -> Settings:
+    """The settings of this process. SettingError (EI0001) if one is wrong, which then all ranks of the job learn."""
+    settings, wrong = settings_module.examine()
+    try:
+        log.open_log(settings)
+    except SettingError as error:
+        wrong = wrong or error
+    if wrong is None:
+        return settings
+    log.write(log.ERROR, str(wrong))
+    if not settings_module.says_who(wrong.name):  # or nobody could be told: not as which rank
+        with contextlib.suppress(JoinError, GroupError, SettingError):
+            enter_job(settings).refuse_group(WORLD, str(wrong), settings.hccl_connect_timeout)
+    raise wrong
 
 
 def _forget() -> None:

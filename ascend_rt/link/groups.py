@@ -7,13 +7,14 @@ again.
 
     rank   -> server    group NUMBER KEY RANK SIZE MEMBERS TERMS
     server -> rank      formed NUMBER BOARD MEMBERS
-                        unformed NUMBER WHY RANKS TEXT    WHY: gone, differs, settings, taken, room
+                        unformed NUMBER WHY RANKS TEXT    WHY: gone, differs, settings, refused, taken, room
                         withdrawn NUMBER RANKS            the ranks of the group that had not come
     rank   -> server    withdraw NUMBER KEY               it does not wait any more
                         drop BOARD                        it does not use the board any more
 
 NUMBER is that of the request and RANK the one in the group.  MEMBERS are the ranks in the job, in the order of those in
-the group, or - if a rank does not know them.  TERMS are lines NAME=VALUE on which all have to agree.
+the group, or - if a rank does not know them.  TERMS are lines NAME=VALUE on which all have to agree, or why the rank
+refuses.
 
 The key `world` is that of all ranks of the job, whose board is always there.
 """
@@ -27,6 +28,8 @@ from .states import AbortKind, RankState
 
 PAGE_NBYTES = 4096
 WORLD = "world"
+REFUSED = "refused: "
+"""Before why a rank cannot be in a group, in the place of its terms."""
 
 
 @dataclass
@@ -82,6 +85,8 @@ class Groups:
         if not place < size <= self._segment.ranks or not (members == "-" or all(map(_is_number, members.split(",")))):
             return False
         forming = self._forming.setdefault(key, _Forming(size, members, terms, place))
+        if not forming.refusal and terms.startswith(REFUSED):
+            forming.refusal = f"refused {place} rank {place} cannot take part: {terms.removeprefix(REFUSED)}"
         if not forming.refusal:
             forming.refusal = _difference(forming, place, size, members, terms) or self._absence(members)
         if place in forming.claims and not forming.refusal:

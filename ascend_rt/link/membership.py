@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..core._core import Segment
 from .errors import GroupError, JoinError
-from .groups import Groups
+from .groups import REFUSED, Groups
 from .process import CAUSE_UNKNOWN, WatchedProcess, ending, open_pidfd, process_state
 from .states import AbortKind, RankState
 
@@ -108,6 +108,13 @@ class Membership:
         board, _, listed = rest[0].partition(" ")
         self._boards.add(int(board))
         return Group(int(board), _numbers(listed))
+
+    def refuse_group(self, key: str, why: str, timeout: float) -> None:
+        """Take part in forming a group of all ranks of the job, which then is formed for none: all others learn why.
+
+        Blocks until the server has heard it. GroupError, always.
+        """
+        self.form_group(key, self.rank, self.size, terms=f"{REFUSED}{why}", timeout=timeout)
 
     def drop(self, group: Group) -> None:
         """This rank does not use the board of a group any more: it may be given to others."""
