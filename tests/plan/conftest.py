@@ -8,8 +8,10 @@ import pytest
 from ascend_rt.plan import COLLECTIVES, InPlace, build_all, listing
 from ascend_rt.plan.registry import parameters
 
-EVERY_SUBSET_UP_TO = 4
+EVERY_SUBSET_UP_TO = 3
 EVERY_ROOT_UP_TO = 3
+EVERY_PATTERN_UP_TO = 4
+SEVERAL_UP_TO = 8
 
 
 def split(*counts):
@@ -69,23 +71,26 @@ def pytest_generate_tests(metafunc):
 class Cases:
     @staticmethod
     def programs(variant, size):
-        """The plans of all ranks, once per root: every root up to three ranks, first, middle and last above."""
-        roots = range(size) if size <= EVERY_ROOT_UP_TO else (0, size // 2, size - 1)
+        """The plans of all ranks, once per root: every root up to three ranks, one in the middle and the last above."""
+        roots = range(size) if size <= EVERY_ROOT_UP_TO else (size // 2 - 1, size - 1)[size > SEVERAL_UP_TO :]
         return [variant.plans(size, root) for root in (roots if COLLECTIVES[variant.collective].rooted else (0,))]
 
     @staticmethod
     def in_place(collective, size):
-        """The sets of ranks that call in place: every one of them up to four ranks, none, every other and all above."""
+        """The sets of ranks that call in place: every one up to three ranks; none, every other, all; of many, none."""
         if COLLECTIVES[collective].in_place is InPlace.NONE:
+            return [frozenset()]
+        if size > SEVERAL_UP_TO:
             return [frozenset()]
         if size > EVERY_SUBSET_UP_TO:
             return [frozenset(), frozenset(range(0, size, 2)), frozenset(range(size))]
         return [frozenset(ranks) for number in range(size + 1) for ranks in combinations(range(size), number)]
 
     @staticmethod
-    def patterns(chunks):
-        """(count, align): nothing, fewer elements than chunks, one each, uneven, units of several elements."""
-        return [(0, 1), (max(1, chunks - 1), 1), (chunks, 1), (2 * chunks + 1, 1), (5 * chunks + 2, 2)]
+    def patterns(chunks, size):
+        """(count, align): uneven, units of several elements; of few ranks also none, fewer than chunks, one each."""
+        usual = [(2 * chunks + 1, 1), (5 * chunks + 2, 2)][size > SEVERAL_UP_TO :]
+        return usual if size > EVERY_PATTERN_UP_TO else [(0, 1), (max(1, chunks - 1), 1), (chunks, 1), *usual]
 
     @staticmethod
     def variants():

@@ -18,11 +18,13 @@ USUAL_SIZES = (1, 2, 3, 4, 6, 8)
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", range(1, MOST_RANKS + 1))
 def test_two_calls_in_a_row(variant, size, cases):
+    """Ranks that call in place do not in the second call, and the other way round."""
+
     def others(ranks):
         return ranks if COLLECTIVES[variant.collective].in_place is InPlace.NONE else frozenset(range(size)) - ranks
 
     for plans in cases.programs(variant, size):
-        patterns = cases.patterns(plans[0].chunks)
+        patterns = cases.patterns(plans[0].chunks, size)
         for in_place in cases.in_place(variant.collective, size):
             for (count, align), (next_count, next_align) in zip(patterns, patterns[1:] + patterns[:1], strict=True):
                 prove(Call(plans, count, align, in_place), Call(plans, next_count, next_align, others(in_place)))
@@ -42,9 +44,11 @@ def last_programs(cases, size):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_any_algorithm_may_follow_any_other(size, cases):
-    for first, second in product(last_programs(cases, size), repeat=2):
+def test_any_algorithm_may_follow_any_other(cases):
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    pairs = list(product(last_programs(cases, 4), repeat=2))
+    for first, second in random.Random(seed).sample(pairs, 1500):
         prove(Call(first, 2 * first[0].chunks + 1), Call(second, second[0].chunks + 1, 2))
 
 
