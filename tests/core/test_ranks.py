@@ -13,7 +13,16 @@ PROGRAM = [f"tests/core/native/{name}.c" for name in ("ranks", "threads", "calls
 ROUNDS = {"thread": {1: 100, 2: 600, 3: 400, 5: 250, 8: 100}, "address": {1: 200, 2: 1500, 3: 1000, 5: 600, 8: 300}}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
+SIZES = [
+    pytest.param(1, marks=pytest.mark.thorough),
+    2,
+    3,
+    pytest.param(5, marks=pytest.mark.thorough),
+    pytest.param(8, marks=pytest.mark.thorough),
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("waiting", ["spin", "sleep"])
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_random_calls(
@@ -25,9 +34,7 @@ def test_random_calls(
     size: int,
 ) -> None:
     seed, rounds = random.randrange(2**32), ROUNDS[sanitizer][size]
-    said = compile_and_run(
-        [*PROGRAM, *engine], sanitizer, str(size), str(seed), str(rounds), plan_file(size), waiting
-    )
+    said = compile_and_run([*PROGRAM, *engine], sanitizer, str(size), str(seed), str(rounds), plan_file(size), waiting)
     found = re.fullmatch(rf"ranks {size}, seed {seed}: {rounds} rounds, (\d+) committed, (\d+) sleeps\n", said)
     assert found, said
     committed, sleeps = map(int, found.groups())

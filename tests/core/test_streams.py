@@ -14,7 +14,10 @@ STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "mark", "queue", "f
 BATCHES = {"thread": {1: 60, 2: 120, 3: 80}, "address": {1: 150, 2: 300, 3: 200}}
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+SIZES = [pytest.param(1, marks=pytest.mark.thorough), 2, 3]
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("waiting", ["spin", "sleep"])
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_random_batches(
