@@ -112,8 +112,10 @@ class Membership:
     def refuse_group(self, key: str, why: str, timeout: float) -> None:
         """Take part in forming a group of all ranks of the job, which then is formed for none: all others learn why.
 
-        Blocks until the server has heard it. GroupError, always.
+        Blocks until every rank has joined, since one that joins later would only see that this one has ended, and the
+        server has heard it. JoinError, or GroupError: one of them always.
         """
+        self.await_all(timeout)
         self.form_group(key, self.rank, self.size, terms=f"{REFUSED}{why}", timeout=timeout)
 
     def drop(self, group: Group) -> None:

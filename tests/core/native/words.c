@@ -2,7 +2,7 @@
  *
  *     words pass ROUNDS     data handed to and fro behind flags and behind values
  *     words share ROUNDS    each setting of a flag is taken by exactly one of three
- *     words late            limits, interrupts and every test of a value, without time passing */
+ *     words late            limits, none at all, interrupts and every test of a value, without time passing */
 #include "flag.h"
 #include "value.h"
 
@@ -170,8 +170,28 @@ static void paused(void)
     }
 }
 
+/* A limit of 0 is none: only an interrupt ends a wait for a rank that does not come, after ten years. */
+static void never(void)
+{
+    const uint64_t ten_years = UINT64_C(315360000000000000);
+    struct clock clock = {.interrupt_at = ten_years};
+    struct rank_line ranks[2] = {{.state = RANK_RUNNING}, {.state = RANK_RUNNING}};
+    const uint32_t members[] = {0, 1};
+    _Atomic uint32_t abort_word = 0;
+    struct waiter waiter = {.host = {&clock, now_ns, yield, sleep_ns, wake, NULL, attend, NULL, NULL},
+                            .patience = {.sleep_ns = UINT64_C(1000000000000)},
+                            .abort = &abort_word, .ranks = ranks, .members = members, .own = &ranks[0]};
+    struct notify notify = {0};
+    EXPECT_EQUAL(waiter_wait(&waiter, &notify, 1, 1, HEED_ALL), WAIT_INTERRUPTED);
+    EXPECT_EQUAL(clock.slept >= ten_years, true);
+    clock = (struct clock){.interrupt_at = ten_years};
+    waiter.timeout_ns = UINT64_C(1836000000000);
+    EXPECT_EQUAL(waiter_wait(&waiter, &notify, 1, 1, HEED_ALL), WAIT_TIMEOUT);
+}
+
 static void late(void)
 {
+    never();
     struct flag flag = {0};
     EXPECT_EQUAL(take_with((struct clock){0}, &flag, 120000000), WAIT_TIMEOUT);
     EXPECT_EQUAL(take_with((struct clock){.interrupt_at = 60000000}, &flag, 0), WAIT_INTERRUPTED);
