@@ -46,8 +46,8 @@ class RunningJob:
             stdin=streams.get("stdin", subprocess.DEVNULL),
             stdout=streams.get("stdout", subprocess.PIPE),
             stderr=streams.get("stderr", subprocess.PIPE),
-            # Whoever runs the tests in the background or under nohup has these ignored, and would hand that on.
-            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
+            # Whoever runs the tests in the background has SIGINT ignored, and would hand that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def read_until(self, *texts: str) -> str:
