@@ -239,7 +239,15 @@ class Communicator:
     def _set_table(self, block: Block, offset: int, /) -> None: ...
     def _set_staging(self, block: Block, offset: int, /) -> None: ...
     def _tune(
-        self, spins: int, yields: int, sleep_ns: int, timeout_ns: int, kernels: int, piece_nbytes: int, /
+        self,
+        spins: int,
+        yields: int,
+        sleep_ns: int,
+        timeout_ns: int,
+        kernels: int,
+        piece_nbytes: int,
+        most_scratch_nbytes: int,
+        /,
     ) -> None: ...
     def _stop_when_committed(self) -> None: ...
     def _close(self) -> None: ...

@@ -132,20 +132,21 @@ static PyObject *set_table(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes) */
+/* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes, most_scratch_nbytes) */
 static PyObject *tune(PyObject *object, PyObject *args)
 {
     struct communicator *c = &((struct communicator_object *)object)->communicator;
     struct patience *patience = &c->waiter.patience;
-    unsigned long long sleep_ns, timeout_ns, piece_nbytes;
+    unsigned long long sleep_ns, timeout_ns, piece_nbytes, most_scratch_nbytes;
     int kernels;
-    if (!PyArg_ParseTuple(args, "IIKKiK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
-                          &piece_nbytes))
+    if (!PyArg_ParseTuple(args, "IIKKiKK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
+                          &piece_nbytes, &most_scratch_nbytes))
         return NULL;
     if (kernels >= 0 && !has_kernel_variant(kernels))
         return PyErr_Format(PyExc_ValueError, "this processor does not run kernel variant %d", kernels);
     patience->sleep_ns = sleep_ns;
     c->piece_nbytes = piece_nbytes;
+    c->most_scratch_nbytes = most_scratch_nbytes;
     c->waiter.timeout_ns = timeout_ns;
     c->kernels = kernels < 0 ? best_kernel_variant() : (enum kernel_variant)kernels;
     Py_RETURN_NONE;

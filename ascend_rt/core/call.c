@@ -20,6 +20,8 @@ uint64_t piece_count(const struct communicator *c, const struct issue *issue)
     const struct plan *plan = &issue->choice->plan;
     uint64_t blocks = (uint64_t)(plan->blocks_in > plan->blocks_out ? plan->blocks_in : plan->blocks_out);
     uint64_t count = c->piece_nbytes / blocks / 64 * 64 / dtype_nbytes(issue->dtype);
+    uint64_t most = most_for_scratch(c, plan, dtype_nbytes(issue->dtype));
+    count = count < most ? count : most;
     return count ? count : 1;
 }
 
@@ -85,17 +87,19 @@ static enum call_end run_piece(struct communicator *c, const struct issue *issue
     return board_leave(c, how, peer);
 }
 
-/* One round for the whole call; or, if a rank stages its buffers, one for each piece.  A rank that stages exposes its
- * first piece before it knows about the others, which is right in both cases, since it knows of itself. */
+/* One round for the whole call; or, if a rank stages its buffers or scratch is short, one for each piece.  A rank that
+ * stages exposes its first piece before it knows about the others, which is right in both cases, since it knows of
+ * itself; and how much scratch there may be is the same on all. */
 static enum call_end run_by_plan(struct communicator *c, const struct issue *issue, const struct descriptor *said)
 {
-    struct piece piece = {0, issue->count};
-    uint64_t most = piece_count(c, issue);
+    struct piece piece = {0, 0};
+    const uint64_t most_staged = piece_count(c, issue);
+    const uint64_t most = issue->staged ? most_staged
+                                        : most_for_scratch(c, &issue->choice->plan, dtype_nbytes(issue->dtype));
     if (c->waiter.host.blocks)
         c->waiter.host.blocks(c->waiter.host.context);
     do {
-        if (issue->staged || piece.first > 0)
-            piece.count = most < issue->count - piece.first ? most : issue->count - piece.first;
+        piece.count = most < issue->count - piece.first ? most : issue->count - piece.first;
         stage_in(c, issue, &piece);
         struct line *line = board_begin(c);
         line->place.in = issue->in_offset;
@@ -107,8 +111,8 @@ static enum call_end run_by_plan(struct communicator *c, const struct issue *iss
             return end;
         if (c->waiter.host.committed)
             c->waiter.host.committed(c->waiter.host.context);
-        if (anybody_stages(c) && most < piece.count)
-            piece.count = most;
+        if (anybody_stages(c) && most_staged < piece.count)
+            piece.count = most_staged;
         end = run_piece(c, issue, &piece);
         if (end != CALL_DONE)
             return end;

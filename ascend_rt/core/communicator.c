@@ -124,18 +124,28 @@ struct choice *communicator_find_choice(struct communicator *c, const struct cal
     return NULL;
 }
 
-static uint64_t scratch_of(const struct choice *choice, const struct call *call)
+uint64_t most_for_scratch(const struct communicator *c, const struct plan *plan, size_t item_nbytes)
+{
+    if (!c->most_scratch_nbytes || !plan->scratch_chunks)
+        return UINT64_MAX;
+    uint64_t chunk_nbytes = c->most_scratch_nbytes / (uint64_t)plan->scratch_chunks;
+    return most_count_for_scratch(chunk_nbytes, (uint32_t)plan->chunks, item_nbytes);
+}
+
+static uint64_t scratch_of(const struct communicator *c, const struct choice *choice, const struct call *call)
 {
     if (choice->is_exchange || !choice->plan.scratch_chunks)
         return 0;
-    struct cut cut = cut_count(call->count, (uint32_t)choice->plan.chunks, dtype_nbytes(call->dtype));
+    uint64_t most = most_for_scratch(c, &choice->plan, dtype_nbytes(call->dtype));
+    uint64_t count = call->count < most ? call->count : most;
+    struct cut cut = cut_count(count, (uint32_t)choice->plan.chunks, dtype_nbytes(call->dtype));
     return (uint64_t)choice->plan.scratch_chunks * scratch_chunk_count(&cut) * dtype_nbytes(call->dtype);
 }
 
 uint64_t communicator_scratch_needed(struct communicator *c, const struct call *call)
 {
     const struct choice *choice = communicator_find_choice(c, call);
-    return choice ? scratch_of(choice, call) : 0;
+    return choice ? scratch_of(c, choice, call) : 0;
 }
 
 /* ---- issuing ---- */
@@ -183,7 +193,7 @@ enum call_end communicator_issue(struct communicator *c, const struct call *call
     const struct choice *choice = communicator_find_choice(c, call);
     if (!choice)
         return CALL_NO_CHOICE;
-    if (scratch_of(choice, call) > c->scratch_nbytes)
+    if (scratch_of(c, choice, call) > c->scratch_nbytes)
         return CALL_NO_SCRATCH;
     size_t item_nbytes = dtype_nbytes(call->dtype);
     issue->choice = choice;

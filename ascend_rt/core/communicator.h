@@ -125,6 +125,7 @@ struct communicator {
     size_t nchoices;
     struct choice *latest;
     uint64_t scratch_offset, scratch_nbytes;
+    uint64_t most_scratch_nbytes; /* a call that needs more goes in pieces; the same on every rank; 0: no limit */
     uint64_t staging_offset, piece_nbytes; /* two areas of so many bytes, for IN and for OUT; 0: none yet */
     bool has_staging;
     uint64_t table_offset; /* where this rank's split table is for the others to read, SPLIT_NBYTES long */
@@ -195,6 +196,8 @@ enum call_end exchange_run(struct communicator *communicator, const struct issue
 
 /* ---- call.c: what calls in pieces have in common ---- */
 bool anybody_stages(const struct communicator *communicator);
+/* Elements of one block for which a plan's scratch keeps to its limit. */
+uint64_t most_for_scratch(const struct communicator *communicator, const struct plan *plan, size_t item_nbytes);
 /* Elements of one block that fit a piece: whole cache lines, and the same number on every rank. */
 uint64_t piece_count(const struct communicator *communicator, const struct issue *issue);
 

@@ -24,6 +24,13 @@ uint64_t scratch_chunk_count(const struct cut *cut)
     return (cut->units + cut->chunks - 1) / cut->chunks * cut->align;
 }
 
+uint64_t most_count_for_scratch(uint64_t chunk_nbytes, uint32_t chunks, size_t item_nbytes)
+{
+    struct cut cut = cut_count(1, chunks, item_nbytes);
+    uint64_t units = chunk_nbytes / (cut.align * item_nbytes);
+    return (units ? units : 1) * chunks * cut.align;
+}
+
 static int64_t chunks_in(const struct plan *plan, int32_t buffer)
 {
     switch (buffer) {

@@ -60,5 +60,7 @@ struct cut cut_count(uint64_t count, uint32_t chunks, size_t item_nbytes);
 /* Where flat chunk `chunk` begins, in elements, in a buffer of blocks of `count` elements. */
 uint64_t chunk_start(const struct cut *cut, uint64_t chunk);
 uint64_t scratch_chunk_count(const struct cut *cut);
+/* Elements of the largest block whose chunks of scratch take no more bytes each; of one unit per chunk at least. */
+uint64_t most_count_for_scratch(uint64_t chunk_nbytes, uint32_t chunks, size_t item_nbytes);
 
 #endif

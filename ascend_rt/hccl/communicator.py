@@ -27,6 +27,7 @@ from ..plan.split import split_spec
 from ..settings import SettingError, Settings
 from . import choices, splitting
 from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
+from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
@@ -86,6 +87,7 @@ class Communicator(Collectives, Splits, Transfers):
     name: str
     _table: Table
     _packet_nbytes: int
+    _buffers: Buffers
     _piece_nbytes: int
 
     def __new__(
@@ -100,14 +102,16 @@ class Communicator(Collectives, Splits, Transfers):
         self._packet_nbytes = settings.ascend_rt_packet_bytes
         if size == 1:  # a packet has nowhere to travel
             self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
-        self._piece_nbytes = max(settings.ascend_rt_piece_kib << 10, 64 * size)
+        self._buffers = buffers(settings, size)
+        self._piece_nbytes = self._buffers.piece
         self._tune(
             spins_for(settings.ascend_rt_spin, membership.size),
             settings.ascend_rt_yields,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
             kernels_for(settings.ascend_rt_kernels),
-            self._piece_nbytes,
+            self._buffers.piece,
+            self._buffers.scratch,
         )
         return self
 
@@ -211,8 +215,9 @@ class Communicator(Collectives, Splits, Transfers):
         return self._memory.empty(shape, dtype) if device else np.empty(shape, dtype)
 
     def _make_scratch(self, call: Call) -> None:
-        # Doubled, since queued calls may still use what it replaces, which therefore is never freed.
-        nbytes = 2 * self._scratch_needed(call.spec.number, call.dtype, call.op, call.root, call.count)
+        # Queued calls may still use what it replaces, which therefore is never freed.
+        needed = self._scratch_needed(call.spec.number, call.dtype, call.op, call.root, call.count)
+        nbytes = scratch_nbytes(needed, self._buffers.scratch)
         block = self._memory.allocate(nbytes)
         self._set_scratch(block, block.offset, nbytes)
 

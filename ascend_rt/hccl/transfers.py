@@ -13,12 +13,10 @@ from ..core import _core
 from ..diag.call_site import call_site
 from ..diag.vocabulary import COLLECTIVES
 from .arguments import RefusedError, check_stream, dtype_number, told
+from .buffers import Buffers
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
 from .types import number_of_dtype
-
-STAGING_NBYTES = 128 << 10
-"""Device memory, per rank that something is sent to, through which goes what is not in device memory: in two pieces."""
 
 
 class HcclSendRecvType(IntEnum):
@@ -59,7 +57,7 @@ class Transfers(_core.Communicator):
     rank: int
     size: int
     _memory: DeviceMemory
-    _piece_nbytes: int
+    _buffers: Buffers
     _strict_dtypes: str
 
     def send(self, x: Array, dest: int, stream: Stream | None = None) -> None:
@@ -95,7 +93,7 @@ class Transfers(_core.Communicator):
                 for _, _, dtype, _, _ in checked:
                     check_dtype(kind, dtype, 0, self._strict_dtypes)
             while (peer := self._transfer(number, checked, None, stream)) is not None:
-                nbytes = min(self._piece_nbytes, STAGING_NBYTES)
+                nbytes = self._buffers.channel
                 block = self._memory.allocate(nbytes)
                 self._set_channel_staging(peer, block, block.offset, nbytes)
             return
