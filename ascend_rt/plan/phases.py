@@ -67,6 +67,21 @@ def phase(
     return register
 
 
+def in_two(
+    reduce_scatter: Callable[..., None],
+    all_gather: Callable[..., None],
+    p: Builder,
+    group: Group,
+    slots: Slots,
+    held: Where,
+    kept: Where,
+) -> None:
+    """An all-reduce as a reduce-scatter and an all-gather of what it leaves."""
+    reduce_scatter(p, group, slots, held, kept)
+    p.phase()
+    all_gather(p, group, slots, kept, kept)
+
+
 # ---- a phase over all ranks ----
 
 

@@ -111,10 +111,14 @@ def folds_once(plans: Sequence[Plan]) -> bool:
 
 
 def completes(plans: Sequence[Plan]) -> list[frozenset[int]]:
-    """Per rank, the Reduce steps (places in the body) whose result holds all contributions: there avg divides."""
+    """Per rank, the Reduce steps (places in the body) whose result is the first to hold all contributions: there avg
+    divides. One that passes on a complete result does not complete it again."""
     everybody, complete = (1 << len(plans)) - 1, []
     for plan, steps in zip(plans, contributions(plans), strict=True):
-        whole = {number: {union(masks) == everybody for masks in sources} for number, sources in steps.items()}
+        whole = {
+            number: {union(masks) == everybody and everybody not in masks for masks in sources}
+            for number, sources in steps.items()
+        }
         for number, answers in whole.items():
             if len(answers) > 1:
                 step = f"rank {plan.rank}, {plan.body[number]}"

@@ -3,6 +3,8 @@
 import pytest
 
 from ascend_rt.plan import COLLECTIVES, build, build_all, fingerprint, pack, single_fold
+from ascend_rt.plan.language import Buffer, Plan, Reduce, Ref, everyone
+from ascend_rt.plan.symbolic import completes
 
 pytestmark = pytest.mark.proof
 
@@ -26,6 +28,17 @@ def test_ring_reduce_scatter_has_tokens_scratch_and_completes_at_the_end():
         *(2, 2),
         *(4, 1, 1, 1, 2, 0, OUT, 0, 0, IN, 0, 2, SCRATCH, 0),
     ]
+
+
+def test_what_is_complete_is_not_completed_again():
+    """Where a result is complete, avg divides: a Reduce that only passes it on must not divide once more."""
+    folded, out = Ref(0, Buffer.SCRATCH, 0), Ref(0, Buffer.OUT, 0)
+    fold, pass_on = Reduce((folded,), (Ref(0, Buffer.IN, 0), Ref(1, Buffer.IN, 0))), Reduce((out,), (folded,))
+    plans = [
+        Plan("reduce", "by hand", rank, 2, 0, 1, 1, (), (*everyone(rank, 2), *body, *everyone(rank, 2)))
+        for rank, body in enumerate([(fold, pass_on), ()])
+    ]
+    assert completes(plans) == [{0}, set()]
 
 
 def test_tree_broadcast_copies_destination_first():

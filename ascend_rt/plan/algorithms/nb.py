@@ -7,7 +7,7 @@ odd multiple of 2^k to its right. The all-gather is Bruck's: what a rank has, fr
 from collections.abc import Sequence
 
 from ..builder import Builder
-from ..phases import Group, Slots, Where, phase
+from ..phases import Group, Slots, Where, in_two, phase
 
 
 def distances(n: int) -> list[int]:
@@ -44,10 +44,7 @@ def all_gather(p: Builder, group: Group, slots: Slots, held: Where, kept: Where)
 @phase("all_reduce", "NB")
 def all_reduce(p: Builder, group: Group, chunks: Sequence[int], held: Where, kept: Where) -> None:
     """Reduce-scatter, then all-gather: 2 ceil(log2 N) rounds, 2n(N-1)/N bytes."""
-    slots = [(chunk,) for chunk in chunks]
-    reduce_scatter(p, group, slots, held, kept)
-    p.phase()
-    all_gather(p, group, slots, kept, kept)
+    in_two(reduce_scatter, all_gather, p, group, [(chunk,) for chunk in chunks], held, kept)
 
 
 @phase("scatter", "NB")

@@ -7,7 +7,7 @@ of the data may be numbered freely they are numbered so that a rank hands on nei
 from collections.abc import Sequence
 
 from ..builder import Builder
-from ..phases import Group, Slots, Where, phase
+from ..phases import Group, Slots, Where, in_two, phase
 from .nb import distances
 from .nb import reduce_scatter as travel_right
 
@@ -28,10 +28,7 @@ def all_gather(p: Builder, group: Group, slots: Slots, held: Where, kept: Where)
 @phase("all_reduce", "NHR")
 def all_reduce(p: Builder, group: Group, chunks: Sequence[int], held: Where, kept: Where) -> None:
     """Reduce-scatter, then all-gather: 2 ceil(log2 N) rounds, 2n(N-1)/N bytes."""
-    slots = _numbered(chunks)
-    travel_right(p, group, slots, held, kept)
-    p.phase()
-    all_gather(p, group, slots, kept, kept)
+    in_two(travel_right, all_gather, p, group, _numbered(chunks), held, kept)
 
 
 @phase("scatter", "NHR")

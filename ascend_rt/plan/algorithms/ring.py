@@ -7,7 +7,7 @@ algorithms of few rounds where they are small.
 from collections.abc import Sequence
 
 from ..builder import Builder
-from ..phases import Group, Slots, Where, phase
+from ..phases import Group, Slots, Where, in_two, phase
 
 PIECES = 8
 """What goes through a chain is cut into so many pieces, which follow one another."""
@@ -43,10 +43,7 @@ def all_gather(p: Builder, group: Group, slots: Slots, held: Where, kept: Where)
 @phase("all_reduce", "ring")
 def all_reduce(p: Builder, group: Group, chunks: Sequence[int], held: Where, kept: Where) -> None:
     """Reduce-scatter, then all-gather: 2(N-1) rounds, 2n(N-1)/N bytes."""
-    slots = [(chunk,) for chunk in chunks]
-    reduce_scatter(p, group, slots, held, kept)
-    p.phase()
-    all_gather(p, group, slots, kept, kept)
+    in_two(reduce_scatter, all_gather, p, group, [(chunk,) for chunk in chunks], held, kept)
 
 
 @phase("broadcast", "ring", pieces)
