@@ -8,13 +8,11 @@
 #define STEP_NBYTES 256
 #define FIND_REDUCE find_reduce_avx2
 
+#include "reduce_f16c.h"
+
 KERNEL_INLINE void widen_fp16(float *to, const uint16_anywhere *from, size_t lanes)
 {
-    size_t i = 0;
-    for (; lanes - i >= 8; i += 8)
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
-    for (; i < lanes; i++)
-        to[i] = _cvtsh_ss(from[i]);
+    widen_fp16_from(0, to, from, lanes);
 }
 
 /* Sixteen at a time: the result is read back in whole vectors, and half a vector would not be forwarded to that load. */
@@ -26,10 +24,7 @@ KERNEL_INLINE void narrow_fp16(uint16_t *to, const float *from, size_t lanes)
         __m128i high = _mm256_cvtps_ph(_mm256_loadu_ps(from + i + 8), _MM_FROUND_TO_NEAREST_INT);
         _mm256_storeu_si256((void *)(to + i), _mm256_set_m128i(high, low));
     }
-    for (; lanes - i >= 8; i += 8)
-        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < lanes; i++)
-        to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+    narrow_fp16_from(i, to, from, lanes);
 }
 
 KERNEL_INLINE void widen_bf16(float *to, const uint16_anywhere *from, size_t lanes)

@@ -11,15 +11,14 @@
 #define STEP_NBYTES 256
 #define FIND_REDUCE find_reduce_avx512
 
+#include "reduce_f16c.h"
+
 KERNEL_INLINE void widen_fp16(float *to, const uint16_anywhere *from, size_t lanes)
 {
     size_t i = 0;
     for (; lanes - i >= 16; i += 16)
         _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
-    for (; lanes - i >= 8; i += 8)
-        _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
-    for (; i < lanes; i++)
-        to[i] = _cvtsh_ss(from[i]);
+    widen_fp16_from(i, to, from, lanes);
 }
 
 /* Thirty-two at a time: the result is read back in whole vectors, and half a vector would not be forwarded to that load. */
@@ -31,10 +30,7 @@ KERNEL_INLINE void narrow_fp16(uint16_t *to, const float *from, size_t lanes)
         __m256i high = _mm512_cvtps_ph(_mm512_loadu_ps(from + i + 16), _MM_FROUND_TO_NEAREST_INT);
         _mm512_storeu_si512(to + i, _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
     }
-    for (; lanes - i >= 8; i += 8)
-        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < lanes; i++)
-        to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
+    narrow_fp16_from(i, to, from, lanes);
 }
 
 KERNEL_INLINE void widen_bf16(float *to, const uint16_anywhere *from, size_t lanes)

@@ -19,17 +19,17 @@ from ..acl.return_codes import integer
 from ..diag.vocabulary import AbortKind, split_abort_word
 from ..settings import SettingError, Settings
 from . import rank_table, root_info
-from .c_api import (
-    _communicators,
-    _Error,
-    _find_communicator,
-    _returns_result,
-    _returns_value_and_result,
+from .c_conventions import (
+    CodedError,
+    communicators,
+    find_communicator,
+    returns_result,
+    returns_value_and_result,
 )
 from .communicator import CODES, Communicator
 from .config import HcclCommConfig
 from .errors import HcclResult
-from .splitting import Place, form
+from .groups import Place, form
 
 HCCL_ROOT_INFO_BYTES = root_info.ROOT_INFO_NBYTES
 NO_GROUP = 0xFFFFFFFF
@@ -76,7 +76,7 @@ ERROR_STRINGS = {
 # ---- making ----
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetRootInfo() -> bytes:
     """(root info, ret): 4108 bytes, which one rank makes and hands to the others by whatever way the program has.
 
@@ -90,15 +90,16 @@ def HcclCommInitRootInfo(n_ranks: int, info: bytes, rank: int, /) -> tuple[int, 
     return HcclCommInitRootInfoConfig(n_ranks, info, rank, None)
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclCommInitRootInfoConfig(n_ranks: int, info: bytes, rank: int, config: HcclCommConfig | None, /) -> int:
     """(comm, ret): HcclCommInitRootInfo with a configuration of its own."""
     n_ranks, rank = integer("n_ranks", n_ranks), integer("rank", rank)
     if not isinstance(info, bytes):
         raise TypeError(f"info is a {type(info).__name__}; expected the bytes of HcclGetRootInfo")
     if not 0 <= rank < n_ranks:
-        raise _Error(HcclResult.HCCL_E_PARA, f"rank={rank}, n_ranks={n_ranks}; expected a rank from 0, below n_ranks")
-    return _communicators.add(root_info.communicator(info, n_ranks, rank, _settings(config), _name(config)))
+        text = f"rank={rank}, n_ranks={n_ranks}; expected a rank from 0, below n_ranks"
+        raise CodedError(HcclResult.HCCL_E_PARA, text)
+    return communicators.add(root_info.communicator(info, n_ranks, rank, _settings(config), _name(config)))
 
 
 def HcclCommInitClusterInfo(path: str, rank: int, /) -> tuple[int, HcclResult]:
@@ -106,16 +107,16 @@ def HcclCommInitClusterInfo(path: str, rank: int, /) -> tuple[int, HcclResult]:
     return HcclCommInitClusterInfoConfig(path, rank, None)
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclCommInitClusterInfoConfig(path: str, rank: int, config: HcclCommConfig | None, /) -> int:
     """(comm, ret): HcclCommInitClusterInfo with a configuration of its own. HCCL_E_PARA also for a table that is wrong:
     acl.get_recent_err_msg() names the file, the key and what was expected."""
     if not isinstance(path, str):
         raise TypeError(f"path is a {type(path).__name__}; expected a str")
-    return _communicators.add(rank_table.communicator(path, integer("rank", rank), _settings(config), _name(config)))
+    return communicators.add(rank_table.communicator(path, integer("rank", rank), _settings(config), _name(config)))
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclCreateSubCommConfig(
     comm: int,
     rank_num: int,
@@ -131,32 +132,32 @@ def HcclCreateSubCommConfig(
     others that are made at the same time. A rank that is none of them need not call; it may, with rank_ids None and
     sub_comm_id 0xFFFFFFFF, and gets 0.
     """
-    parent = _find_communicator(comm)
+    parent = find_communicator(comm)
     number, place = integer("sub_comm_id", sub_comm_id), integer("sub_comm_rank_id", sub_comm_rank_id)
     if rank_ids is None and number == NO_GROUP:
         return 0
     if rank_ids is None:
-        raise _Error(HcclResult.HCCL_E_PTR, "rank_ids is a null pointer, and sub_comm_id not 0xFFFFFFFF")
+        raise CodedError(HcclResult.HCCL_E_PTR, "rank_ids is a null pointer, and sub_comm_id not 0xFFFFFFFF")
     ids = [integer("rank_ids", each) for each in rank_ids]
     if len(ids) != integer("rank_num", rank_num) or ids != sorted(set(ids)) or not set(ids) <= set(range(parent.size)):
         text = f"rank_num={rank_num}, rank_ids={ids}; expected so many ranks of the communicator, ascending"
-        raise _Error(HcclResult.HCCL_E_PARA, text)
+        raise CodedError(HcclResult.HCCL_E_PARA, text)
     if not 0 <= place < len(ids) or ids[place] != parent.rank:
         text = f"sub_comm_rank_id={place}; expected the place of this rank, {parent.rank}, in rank_ids={ids}"
-        raise _Error(HcclResult.HCCL_E_PARA, text)
+        raise CodedError(HcclResult.HCCL_E_PARA, text)
     members = tuple(parent.world_ranks[each] for each in ids)
     name = _name(config) or f"{parent.name}_sub_{number}"
     settings = parent._settings if config is None else _applied(config, parent._settings)
     wanted = Place(f"{parent._group.board}.sub{number}", place, len(ids), members)
-    return _communicators.add(form(parent._membership, parent._memory, settings, wanted, name))
+    return communicators.add(form(parent._membership, parent._memory, settings, wanted, name))
 
 
 def handle_of(communicator: Communicator) -> int:
     """A handle, for the C-named functions, of a communicator that has been made from Python; always the same."""
-    for handle, known in _communicators.items():
+    for handle, known in communicators.items():
         if known is communicator:
             return handle
-    return _communicators.add(communicator)
+    return communicators.add(communicator)
 
 
 # ---- configuration ----
@@ -173,21 +174,21 @@ def HcclGetCommConfigCapability() -> int:
     return 12
 
 
-@_returns_result
+@returns_result
 def HcclSetConfig(config: int, value: int, /) -> None:
     """HCCL_DETERMINISTIC (0) for communicators that are made from here on in this process: 0 off, 1 on, 2 strict."""
     global _deterministic
     if integer("config", config) != HCCL_DETERMINISTIC or integer("value", value) not in (0, 1, 2):
         text = f"config={config}, value={value}; expected HCCL_DETERMINISTIC (0) and 0, 1 or 2"
-        raise _Error(HcclResult.HCCL_E_PARA, text)
+        raise CodedError(HcclResult.HCCL_E_PARA, text)
     _deterministic = value
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetConfig(config: int, /) -> int:
     """(value, ret) of HCCL_DETERMINISTIC (0)."""
     if integer("config", config) != HCCL_DETERMINISTIC:
-        raise _Error(HcclResult.HCCL_E_PARA, f"config={config}; expected HCCL_DETERMINISTIC (0)")
+        raise CodedError(HcclResult.HCCL_E_PARA, f"config={config}; expected HCCL_DETERMINISTIC (0)")
     word = _settings(None).hccl_deterministic
     return next(number for number, each in settings_module.DETERMINISTIC.items() if each == word)  # type: ignore
 
@@ -195,25 +196,25 @@ def HcclGetConfig(config: int, /) -> int:
 # ---- looking ----
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetRankSize(comm: int, /) -> int:
     """(number of ranks, ret)"""
-    return _find_communicator(comm).size
+    return find_communicator(comm).size
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetRankId(comm: int, /) -> int:
     """(rank of this process in comm, ret)"""
-    return _find_communicator(comm).rank
+    return find_communicator(comm).rank
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetCommName(comm: int, /) -> str:
     """(name, ret)"""
-    return _find_communicator(comm).name
+    return find_communicator(comm).name
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclCommGetHandleWithName(name: str, /) -> int:
     """(comm, ret) of the latest with this name. HCCL_E_NOT_FOUND: this process has none."""
     if not isinstance(name, str):
@@ -221,10 +222,10 @@ def HcclCommGetHandleWithName(name: str, /) -> int:
     return _handle_named(name)
 
 
-@_returns_value_and_result
+@returns_value_and_result
 def HcclGetCommAsyncError(comm: int, /) -> HcclResult:
     """(HCCL_SUCCESS, ret), or what has ended the communicator: HCCL_E_REMOTE when a rank died, HCCL_E_TIMEOUT ..."""
-    word = _find_communicator(comm)._abort_word()
+    word = find_communicator(comm)._abort_word()
     if not word:
         return HcclResult.HCCL_SUCCESS
     return CODES[AbortKind(split_abort_word(word)[0])][0]
@@ -238,14 +239,14 @@ def HcclGetErrorString(result: int, /) -> str:
 # ---- ending ----
 
 
-@_returns_result
+@returns_result
 def HcclCommDestroy(comm: int, /) -> None:
     """The communicator is used no more by this rank. Waits for nobody. HCCL_E_AGAIN: a call runs, or is queued."""
-    communicator = _find_communicator(comm)
+    communicator = find_communicator(comm)
     if communicator._in_use():
         text = f'communicator "{communicator.name}" is in use: synchronize its streams, then destroy it'
-        raise _Error(HcclResult.HCCL_E_AGAIN, text)
-    _communicators.remove(comm)
+        raise CodedError(HcclResult.HCCL_E_AGAIN, text)
+    communicators.remove(comm)
     communicator.destroy()
 
 
@@ -255,7 +256,7 @@ def _settings(config: HcclCommConfig | None) -> Settings:
         if _deterministic is not None:
             settings = settings.with_config({"hcclDeterministic": _deterministic})
     except SettingError as error:
-        raise _Error(HcclResult.HCCL_E_PARA, str(error)) from None
+        raise CodedError(HcclResult.HCCL_E_PARA, str(error)) from None
     return settings if config is None else _applied(config, settings)
 
 
@@ -263,22 +264,22 @@ def _applied(config: HcclCommConfig, settings: Settings) -> Settings:
     try:
         return config.apply(settings)
     except SettingError as error:
-        raise _Error(HcclResult.HCCL_E_PARA, str(error)) from None
+        raise CodedError(HcclResult.HCCL_E_PARA, str(error)) from None
 
 
 def _name(config: HcclCommConfig | None) -> str | None:
     """The name that a configuration gives; HCCL_E_PARA if this process has a communicator of that name."""
     name = config.hcclCommName if config is not None else ""
-    if name and any(each.name == name for _, each in _communicators.items()):
-        raise _Error(HcclResult.HCCL_E_PARA, f"hcclCommName={name!r}: this process has a communicator of that name")
+    if name and any(each.name == name for _, each in communicators.items()):
+        raise CodedError(HcclResult.HCCL_E_PARA, f"hcclCommName={name!r}: this process has a communicator of that name")
     return name or None
 
 
 def _handle_named(name: str) -> int:
-    for handle, communicator in reversed(_communicators.items()):
+    for handle, communicator in reversed(communicators.items()):
         if communicator.name == name:
             return handle
-    raise _Error(HcclResult.HCCL_E_NOT_FOUND, f"name={name!r}: no communicator of this process has it")
+    raise CodedError(HcclResult.HCCL_E_NOT_FOUND, f"name={name!r}: no communicator of this process has it")
 
 
 _deterministic: int | None = None

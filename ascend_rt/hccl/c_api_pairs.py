@@ -16,14 +16,14 @@ from ..acl.return_codes import integer
 from ..acl.stream import Stream
 from ..plan.split import NUMBERS
 from .arguments import RefusedError
-from .c_api import (
+from .c_conventions import (
     MOST_ELEMENTS,
-    _dtype,
-    _Elements,
-    _find_communicator,
-    _find_stream,
-    _op,
-    _returns_result,
+    Elements,
+    dtype_of,
+    find_communicator,
+    find_stream,
+    op_of,
+    returns_result,
 )
 from .communicator import Communicator
 from .splits import matrix, whole_numbers
@@ -43,21 +43,21 @@ class HcclSendRecvItem:
     remoteRank: int
 
 
-@_returns_result
+@returns_result
 def HcclSend(send: int, count: int, dtype: int, dest_rank: int, comm: int, stream: int, /) -> None:
     """`count` elements at send go to rank dest_rank, whose HcclRecv the stream waits for."""
     item = HcclSendRecvItem(HcclSendRecvType.HCCL_SEND, send, count, dtype, dest_rank)
     _queue_items("send", [item], comm, stream)
 
 
-@_returns_result
+@returns_result
 def HcclRecv(recv: int, count: int, dtype: int, source_rank: int, comm: int, stream: int, /) -> None:
     """`count` elements that rank source_rank sends come to recv."""
     item = HcclSendRecvItem(HcclSendRecvType.HCCL_RECV, recv, count, dtype, source_rank)
     _queue_items("recv", [item], comm, stream)
 
 
-@_returns_result
+@returns_result
 def HcclBatchSendRecv(items: Sequence[HcclSendRecvItem], item_num: int, comm: int, stream: int, /) -> None:
     """The first `item_num` items, all at once: none waits for another of them."""
     if not 0 < integer("item_num", item_num) <= len(items):
@@ -67,7 +67,7 @@ def HcclBatchSendRecv(items: Sequence[HcclSendRecvItem], item_num: int, comm: in
 
 def _queue_items(kind: str, items: Sequence[HcclSendRecvItem], comm: int, stream: int) -> None:
     """Queues a transfer. If an argument is wrong, what is queued is its refusal, for the other sides to learn of it."""
-    communicator, on = _find_communicator(comm), _find_stream(stream)
+    communicator, on = find_communicator(comm), find_stream(stream)
     try:
         arrays = [_as_item(item, _memory_of(item)) for item in items]
     except RefusedError as error:
@@ -86,13 +86,13 @@ def _as_item(item: HcclSendRecvItem, array: Array) -> Send | Recv:
 def _memory_of(item: HcclSendRecvItem) -> Array:
     if integer("sendRecvType", item.sendRecvType) not in tuple(HcclSendRecvType):
         raise RefusedError(f"sendRecvType={item.sendRecvType}; expected HCCL_SEND (0) or HCCL_RECV (1)")
-    return _Elements(_count("count", item.count), _dtype(item.dataType)).at("buf", item.buf)
+    return Elements(_count("count", item.count), dtype_of(item.dataType)).at("buf", item.buf)
 
 
 # ---- blocks that differ in count ----
 
 
-@_returns_result
+@returns_result
 def HcclAllGatherV(
     send: int,
     send_count: int,
@@ -107,14 +107,14 @@ def HcclAllGatherV(
     """Every rank's `send_count` elements, which are recv_counts[rank], at recv_displs[rank] of every rank's recv."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
-        x = _Elements(_count("send_count", send_count), _dtype(dtype)).at("send", send)
+        x = Elements(_count("send_count", send_count), dtype_of(dtype)).at("send", send)
         out = _blocks("recv", recv, recv_counts, recv_displs, dtype)
         communicator.all_gather_v(x, out, recv_counts, recv_displs, on)
 
     _queue_split("all_gather_v", comm, stream, queue)
 
 
-@_returns_result
+@returns_result
 def HcclReduceScatterV(
     send: int,
     send_counts: Sequence[int],
@@ -130,14 +130,14 @@ def HcclReduceScatterV(
     """Fold send; rank r's recv gets the recv_count = send_counts[r] elements at send_displs[r] of the result."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
-        out = _Elements(_count("recv_count", recv_count), _dtype(dtype)).at("recv", recv)
+        out = Elements(_count("recv_count", recv_count), dtype_of(dtype)).at("recv", recv)
         x = _blocks("send", send, send_counts, send_displs, dtype)
-        communicator.reduce_scatter_v(x, out, send_counts, _op(op), send_displs, on)
+        communicator.reduce_scatter_v(x, out, send_counts, op_of(op), send_displs, on)
 
     _queue_split("reduce_scatter_v", comm, stream, queue)
 
 
-@_returns_result
+@returns_result
 def HcclAlltoAllV(
     send: int,
     send_counts: Sequence[int],
@@ -162,7 +162,7 @@ def HcclAlltoAllV(
     _queue_split("all_to_all_v", comm, stream, queue)
 
 
-@_returns_result
+@returns_result
 def HcclAlltoAllVC(
     send: int,
     send_count_matrix: Sequence[int],
@@ -179,15 +179,15 @@ def HcclAlltoAllVC(
         size, rank = communicator.size, communicator.rank
         flat = whole_numbers("send_count_matrix", send_count_matrix)
         rows = matrix([flat[row * size : (row + 1) * size] for row in range(-(-len(flat) // size))], size)
-        x = _Elements(sum(rows[rank]), _dtype(send_type)).at("send", send)
-        out = _Elements(sum(row[rank] for row in rows), _dtype(recv_type)).at("recv", recv)
+        x = Elements(sum(rows[rank]), dtype_of(send_type)).at("send", send)
+        out = Elements(sum(row[rank] for row in rows), dtype_of(recv_type)).at("recv", recv)
         communicator.all_to_all_vc(x, rows, out, on)
 
     _queue_split("all_to_all_vc", comm, stream, queue)
 
 
 def _queue_split(name: str, comm: int, stream: int, queue: Callable[[Communicator, Stream], None]) -> None:
-    communicator, on = _find_communicator(comm), _find_stream(stream)
+    communicator, on = find_communicator(comm), find_stream(stream)
     try:
         queue(communicator, on)
     except RefusedError as error:
@@ -199,7 +199,7 @@ def _blocks(name: str, address: int, counts: Any, displs: Any, dtype: int) -> Ar
     """All elements up to the end of the last block."""
     numbers, starts = whole_numbers(f"{name}_counts", counts), whole_numbers(f"{name}_displs", displs)
     ends = [start + count for start, count in zip(starts, numbers, strict=False) if count]
-    return _Elements(_count(f"the end of {name}", max(ends, default=0)), _dtype(dtype)).at(name, address)
+    return Elements(_count(f"the end of {name}", max(ends, default=0)), dtype_of(dtype)).at(name, address)
 
 
 def _count(name: str, count: int) -> int:

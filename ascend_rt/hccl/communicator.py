@@ -25,7 +25,7 @@ from ..plan.choice import TABLE, Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..plan.split import split_spec
 from ..settings import SettingError, Settings
-from . import choices, splitting
+from . import choices, groups
 from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
 from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
@@ -154,7 +154,7 @@ class Communicator(Collectives, Splits, Transfers):
         key (default: the rank here), equal keys by the rank here. It needs this one no more, and has its settings.
         HcclError on every rank: somebody passed what is no integer (HCCL_E_PARA), or has died (HCCL_E_REMOTE).
         """
-        return splitting.split(self, color, key)
+        return groups.split(self, color, key)
 
     def resync(self) -> None:
         """Go on after a disagreement: all ranks take the highest call number of any of them.

@@ -24,7 +24,7 @@ from ..settings import Settings
 from . import root_info
 from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
-from .splitting import Place, form
+from .groups import Place, form
 
 VERSIONS = ("1.0", "1.2", "2.0")
 PATH_NBYTES, SERVER_ID_LENGTH = 4096, 64

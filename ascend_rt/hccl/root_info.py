@@ -18,7 +18,7 @@ from ..link.rendezvous import enter_private
 from ..settings import Settings
 from .communicator import Communicator
 from .errors import HcclError, HcclResult
-from .splitting import Place, form
+from .groups import Place, form
 
 ROOT_INFO_NBYTES = 4108
 MAGIC = "ascend_rt root info 1"

@@ -17,7 +17,7 @@ from ..link.membership import Membership
 from ..settings import SettingError, Settings
 from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
-from .splitting import Place, form
+from .groups import Place, form
 
 
 @dataclass

@@ -143,7 +143,7 @@ def sub_communicators(comm: Any) -> list[Any]:
     assert hccl.HcclCommGetHandleWithName("nobody")[1] is HcclResult.HCCL_E_NOT_FOUND
     answer = [made(hccl.HcclGetCommName(each)) for each in (world, handle, other)]
     answer += [made(hccl.HcclGetRankId(handle)), all_reduced(handle, comm.rank + 1)]
-    timeouts = [hccl.c_api._communicators.get(each)._timeout for each in (handle, other)]
+    timeouts = [hccl.c_conventions.communicators.get(each)._timeout for each in (handle, other)]
     assert hccl.HcclCommDestroy(handle) is OK and hccl.HcclGetCommName(handle) == (0, PARA)
     return [*answer, timeouts]
 
@@ -186,7 +186,7 @@ def configured(_comm: Any) -> None:
         told = acl.get_recent_err_msg()
         assert "EI0016" in told and field in told
     handle = made(hccl.HcclCommInitRootInfo(1, info, 0))
-    assert hccl.c_api._communicators.get(handle)._settings.hccl_deterministic == "strict"
+    assert hccl.c_conventions.communicators.get(handle)._settings.hccl_deterministic == "strict"
 
 
 def test_configuration(ranks: RankPool) -> None:
@@ -291,7 +291,7 @@ def by_rank_table(comm: Any, path: str) -> list[Any]:
     assert hccl.HcclCommInitClusterInfo(path, 4) == (0, PARA)
     handle = made(hccl.HcclCommInitClusterInfo(path, rank))
     assert hccl.HcclCommInitClusterInfo(path, rank) == (0, PARA)
-    answer = [made(hccl.HcclGetRankId(handle)), hccl.c_api._communicators.get(handle).servers]
+    answer = [made(hccl.HcclGetRankId(handle)), hccl.c_conventions.communicators.get(handle).servers]
     return [*answer, all_reduced(handle, comm.rank)]
 
 
@@ -304,7 +304,7 @@ def test_by_a_rank_table_alone(written: Callable[[Any], str], tmp_path: Path) ->
     program = tmp_path / "program.py"
     program.write_text(
         "import sys\nimport numpy as np\nfrom ascend_rt import hccl\n"
-        "comm = hccl.c_api._communicators.get(hccl.HcclCommInitClusterInfo(sys.argv[1], int(sys.argv[2]))[0])\n"
+        "comm = hccl.c_conventions.communicators.get(hccl.HcclCommInitClusterInfo(sys.argv[1], int(sys.argv[2]))[0])\n"
         "print(comm.all_reduce(np.arange(3.0) + comm.rank).tolist())"
     )
     path = written(table_of(2))

@@ -119,7 +119,7 @@ def test_a_wrong_color_is_told_to_all(ranks: RankPool) -> None:
 def settings_that_differ(comm: Communicator) -> str:
     os.environ["HCCL_BUFFSIZE"] = str(100 + comm.rank)
     from ascend_rt import settings
-    from ascend_rt.hccl.splitting import Place, form
+    from ascend_rt.hccl.groups import Place, form
 
     try:
         form(comm._membership, comm._memory, settings.read(), Place("differ", comm.rank, comm.size), "another")

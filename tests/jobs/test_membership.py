@@ -11,18 +11,7 @@ import pytest
 pytestmark = pytest.mark.processes
 
 INIT = "import os, sys\nimport ascend_rt as rt\n"
-SUM = """
-import os, sys
-import numpy as np
-import ascend_rt as rt
-comm = rt.init()
-job = int(os.environ.get("NUMBER", "0"))
-x = rt.array(np.arange(5, dtype=np.float32) + 1000 * comm.rank + job)
-comm.all_reduce(x)
-n = comm.size
-expected = n * np.arange(5) + 1000 * n * (n - 1) / 2 + n * job
-print("right" if np.array_equal(x, expected) else f"wrong {x} {expected}", comm.rank, comm.size)
-"""
+SUM = (Path(__file__).parent / "programs" / "sum.py").read_text()
 
 
 def test_forked_and_executed_ranks_share_memory(hccl_run: Callable[..., Any], script: Callable[..., Path]) -> None:
@@ -74,6 +63,7 @@ def test_a_child_program_is_no_rank(hccl_run: Callable[..., Any], script: Callab
     child = script(SUM, "child.py")
     source = f"""{SUM}
 import subprocess
+import sys
 done = subprocess.run([sys.executable, "{child}"], capture_output=True, text=True)
 print("refused" if done.returncode == 1 and "is already joined by process" in done.stderr else done.stderr)
 """

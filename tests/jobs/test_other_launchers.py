@@ -16,18 +16,7 @@ pytestmark = pytest.mark.processes
 
 Environments = list[Mapping[str, str]]
 
-SUM = """
-import os, sys
-import numpy as np
-import ascend_rt as rt
-comm = rt.init()
-job = int(os.environ.get("NUMBER", "0"))
-x = rt.array(np.arange(5, dtype=np.float32) + 1000 * comm.rank + job)
-comm.all_reduce(x)
-n = comm.size
-expected = n * np.arange(5) + 1000 * n * (n - 1) / 2 + n * job
-print("right" if np.array_equal(x, expected) else f"wrong {x} {expected}", comm.rank, comm.size, flush=True)
-"""
+SUM = (Path(__file__).parent / "programs" / "sum.py").read_text()
 # Who takes part, without what makes a rank slow to start.
 PIDS = """
 from ascend_rt.link.rendezvous import join
@@ -104,7 +93,7 @@ def test_jobs_of_all_launchers_at_once(launch: Callable[..., Any], script: Calla
     [
         ("os.kill(os.getpid(), 9)", "rank 1 died: killed by signal 9 (SIGKILL)"),
         ("os._exit(7)", "rank 1 died: exit code 7"),
-        ("sys.exit()", "rank 1 left (exit code 0) while others waited for it"),
+        ("raise SystemExit", "rank 1 left (exit code 0) while others waited for it"),
     ],
 )
 def test_the_end_of_a_rank(launch: Callable[..., Any], script: Callable[..., Path], ends: str, says: str) -> None:
@@ -139,7 +128,6 @@ def test_the_server_is_killed(launch: Callable[..., Any], script: Callable[..., 
     """Ranks in a wait notice it; who leaves a data phase then finds out by itself that a peer is dead."""
     source = f"""{SUM}
 if comm.rank == 2:
-    sys.stdout.flush()
     import signal
     signal.pause()
 try:
@@ -188,6 +176,7 @@ def test_ranks_that_never_come_are_named(launch: Callable[..., Any], script: Cal
 def test_a_program_that_a_rank_starts_is_no_rank(launch: Callable[..., Any], script: Callable[..., Path]) -> None:
     source = f"""{SUM}
 import subprocess
+import sys
 done = subprocess.run([sys.executable, sys.argv[0]], capture_output=True, text=True) if comm.rank == 0 else None
 comm.barrier()
 print("already joined by" in done.stderr if done else "")
