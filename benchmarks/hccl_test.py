@@ -8,7 +8,7 @@ calls.  A row is what the root rank saw of 5 measurements: the average, then, be
 bandwidth of that average and the median.  The calls go from device memory to device memory.  GB = 1e9 bytes.
 
 Bus bandwidth = algorithm bandwidth times the factor that makes it comparable between numbers of ranks N, by the
-definition that nccl-tests uses: 2 (N - 1) / N for all_reduce, (N - 1) / N for all_gather and reduce_scatter, else 1.
+definition that nccl-tests uses: 2 (N - 1) / N for all_reduce, 1 for broadcast and reduce, else (N - 1) / N.
 
 ours/limit, of all_reduce only: the time of a call in place, queued as well, by what limit.c needs for an fp32 sum of as
 many bytes, in batches of as many calls, right after.  limit.c queues nothing: what the stream costs is in the ratio.
@@ -44,12 +44,12 @@ MEASUREMENTS = 5
 
 Array = NDArray[Any]
 
-BUS_FACTOR: dict[str, Callable[[int], float]] = {
-    "all_reduce": lambda size: 2 * (size - 1) / size,
-    "broadcast": lambda size: 1.0,
-    "all_gather": lambda size: (size - 1) / size,
-    "reduce_scatter": lambda size: (size - 1) / size,
-}
+
+def bus_factor(operation: str, size: int) -> float:
+    """Bus bandwidth by algorithm bandwidth."""
+    if operation == "all_reduce":
+        return 2 * (size - 1) / size
+    return 1.0 if operation in ("broadcast", "reduce") else (size - 1) / size
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,16 @@ class Trial:
 
     def __init__(self, comm: rt.Communicator, stream: rt.Stream, given: argparse.Namespace, nbytes: int) -> None:
         self.comm, self.stream, self.given = comm, stream, given
+        self.is_root = comm.rank == given.root
         self.count = options_of.count_of(given.operation, nbytes, given.dtype.itemsize, comm.size)
         sent, received = {
             "all_reduce": (1, 1),
             "broadcast": (1, 0),
             "all_gather": (1, comm.size),
             "reduce_scatter": (comm.size, 1),
+            "reduce": (1, 1),
+            "scatter": (comm.size, 1),
+            "alltoall": (comm.size, comm.size),
         }[given.operation]
         self.send = rt.empty((sent * self.count,), given.dtype)
         self.receive = rt.empty((received * self.count,), given.dtype) if received else self.send
@@ -112,6 +116,12 @@ class Trial:
                 comm.all_gather(self.send, self.receive.reshape(comm.size, -1), stream=stream)
             case "reduce_scatter":
                 comm.reduce_scatter(self.send, self.receive, given.op, stream=stream)
+            case "reduce":
+                comm.reduce(self.send, self.receive if self.is_root else None, given.op, given.root, stream=stream)
+            case "scatter":
+                comm.scatter(self.send if self.is_root else None, self.receive, given.root, stream=stream)
+            case "alltoall":
+                comm.all_to_all(self.send, self.receive, stream=stream)
 
     def call_in_place(self) -> None:
         """An all_reduce as limit.c does it."""
@@ -179,7 +189,7 @@ def rows(comm: rt.Communicator, given: argparse.Namespace, limit: sides.Probe | 
         check = trial.check()
         gbps = trial.nbytes / average / 1e3
         ratio = ours_by_limit(trial, limit, min(times)) if given.operation == "all_reduce" else None
-        yield Row(nbytes, average, gbps, check, gbps * BUS_FACTOR[given.operation](comm.size), median, ratio)
+        yield Row(nbytes, average, gbps, check, gbps * bus_factor(given.operation, comm.size), median, ratio)
 
 
 def start_limit(size: int) -> sides.Probe | None:

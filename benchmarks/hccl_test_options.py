@@ -6,17 +6,17 @@ import argparse
 import itertools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
-OPERATIONS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter")
-# What the real tool measures besides, and this library does not have.
-OTHER_OPERATIONS = (
-    "all_gatherv", "alltoall", "alltoallv", "alltoallvc", "reduce", "reduce_scatterv", "scatter",
-)  # fmt: skip
+OPERATIONS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "alltoall")
+# Of these a size means a share for each rank: all_gather's result, the input of the others.
+SHARED = ("all_gather", "reduce_scatter", "scatter", "alltoall")
+# What the real tool measures besides: blocks that differ in count.
+OTHER_OPERATIONS = ("all_gatherv", "alltoallv", "alltoallvc", "reduce_scatterv")
 REDUCTIONS = ("sum", "prod", "min", "max")
 DTYPES = {
     "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
@@ -80,7 +80,7 @@ def make_parser(description: str) -> Parser:
     add("-f", "--stepfactor", type=Whole(2), metavar="N", help="factor from one size to the next, instead of -i")
     add("-n", "--iters", type=Whole(1), default=20, metavar="N", help="calls queued at once and timed (default 20)")
     add("-w", "--warmup_iters", type=Whole(0), default=10, metavar="N", help="calls before them (default 10)")
-    add("-o", "--op", choices=REDUCTIONS, default="sum", help="how all_reduce and reduce_scatter reduce (default sum)")
+    add("-o", "--op", choices=REDUCTIONS, default="sum", help="how what reduces does it (default sum)")
     add("-d", "--datatype", type=datatype, default="fp32", metavar="TYPE", help=f"{', '.join(DTYPES)} (default fp32)")
     add("-r", "--root", type=Whole(0), default=0, metavar="RANK", help="root rank, which prints (default 0)")
     check = "0: do not check, 1: compare with NumPy, 2: and say what differs (default 1)"
@@ -93,20 +93,22 @@ def make_parser(description: str) -> Parser:
     return parser
 
 
-def operation(text: str) -> str:
-    if text in OTHER_OPERATIONS:
-        raise argparse.ArgumentTypeError(f"ascend_rt does not have {text} yet; it has {', '.join(OPERATIONS)}")
-    if text not in OPERATIONS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no collective; expected one of {', '.join(OPERATIONS)}")
+def one_of(text: str, here: Collection[str], elsewhere: Collection[str], kind: str, why: str) -> str:
+    """`text`, which is one of those here; ArgumentTypeError that says what it is, or why it is not to be had."""
+    expected = f"expected one of {', '.join(here)}"
+    if text in elsewhere:
+        raise argparse.ArgumentTypeError(f"{why} {text}; {expected}")
+    if text not in here:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; {expected}")
     return text
+
+
+def operation(text: str) -> str:
+    return one_of(text, OPERATIONS, OTHER_OPERATIONS, "collective", "hccl_test.py does not measure")
 
 
 def datatype(text: str) -> str:
-    if text in OTHER_DTYPES:
-        raise argparse.ArgumentTypeError(f"no CPU computes with {text}; expected one of {', '.join(DTYPES)}")
-    if text not in DTYPES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no data type; expected one of {', '.join(DTYPES)}")
-    return text
+    return one_of(text, DTYPES, OTHER_DTYPES, "data type", "no CPU computes with")
 
 
 def nbytes_of(text: str) -> int:
@@ -145,6 +147,6 @@ def sizes(given: argparse.Namespace, ranks: int) -> Iterator[int]:
 
 
 def count_of(operation: str, nbytes: int, itemsize: int, ranks: int) -> int:
-    """Elements of a rank's block: all of them, or a rank's share of all_gather's result and reduce_scatter's input."""
+    """Elements of a rank's block: all of them, or a rank's share (SHARED)."""
     count = -(-nbytes // itemsize)
-    return -(-count // ranks) if operation in ("all_gather", "reduce_scatter") else count
+    return -(-count // ranks) if operation in SHARED else count

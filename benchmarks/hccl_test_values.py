@@ -35,15 +35,21 @@ def contribution(rank: int, size: int, count: int, given: argparse.Namespace) ->
 
 
 def expected(rank: int, size: int, count: int, given: argparse.Namespace) -> NDArray[Any]:
-    """What `rank` holds afterwards, when every rank sent `count` elements."""
-    if given.operation == "broadcast":
-        return contribution(given.root, size, count, given)
-    sent = (contribution(peer, size, count, given) for peer in range(size))
-    if given.operation == "all_gather":
-        return np.concatenate(list(sent))
-    result = next(sent)
-    for each in sent:
+    """What `rank` holds afterwards, when every rank sent `count` elements; nothing (zeros) off the root of a reduce."""
+    sent = [contribution(peer, size, count, given) for peer in range(size)]
+    mine = slice(rank * (count // size), (rank + 1) * (count // size))
+    match given.operation:
+        case "broadcast":
+            return sent[given.root]
+        case "all_gather":
+            return np.concatenate(sent)
+        case "scatter":
+            return sent[given.root][mine]
+        case "alltoall":
+            return np.concatenate([each[mine] for each in sent])
+        case "reduce" if rank != given.root:
+            return np.zeros_like(sent[rank])
+    result = sent[0]
+    for each in sent[1:]:
         result = FOLD[given.op](result, each)
-    if given.operation == "reduce_scatter":
-        return result[rank * (count // size) : (rank + 1) * (count // size)]
-    return result
+    return result[mine] if given.operation == "reduce_scatter" else result

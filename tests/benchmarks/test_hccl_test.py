@@ -49,7 +49,7 @@ def test_factor_wins_over_step(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["alltoall"], "ascend_rt does not have alltoall yet; it has all_reduce, broadcast, all_gather"),
+        (["alltoallv"], "hccl_test.py does not measure alltoallv; expected one of all_reduce, broadcast, all_gather"),
         (["allreduce"], "'allreduce' is no collective; expected one of all_reduce"),
         (["all_reduce", "-d", "hif8"], "no CPU computes with hif8; expected one of int8"),
         (["all_reduce", "-b", "8X"], "'8X' is no size; expected bytes like 8, 64K, 16M or 1G"),
@@ -80,7 +80,7 @@ def test_wrong_words_are_refused_by_all_ranks_and_said_once(
 def test_count_covers_the_size_by_less_than_an_element_each(
     operation: str, nbytes: int, itemsize: int, ranks: int
 ) -> None:
-    blocks = ranks if operation in ("all_gather", "reduce_scatter") else 1
+    blocks = ranks if operation in options_of.SHARED else 1
     total = options_of.count_of(operation, nbytes, itemsize, ranks) * blocks * itemsize
     assert nbytes <= total < nbytes + itemsize * (blocks + 1)
 
@@ -116,6 +116,9 @@ def table(text: str) -> tuple[list[str], list[list[str]]]:
         ("broadcast", ["-d", "int32", "-r", "2"], 1.0),
         ("all_gather", ["-d", "uint8"], 2 / 3),
         ("reduce_scatter", ["-d", "bfp16", "-o", "prod", "-r", "1"], 2 / 3),
+        ("reduce", ["-d", "int64", "-o", "max", "-r", "2"], 1.0),
+        ("scatter", ["-d", "uint32", "-r", "1"], 2 / 3),
+        ("alltoall", ["-d", "int16"], 2 / 3),
     ],
 )
 def test_rows(ranks: RankPool, tmp_path: Path, operation: str, words: list[str], factor: float) -> None:
