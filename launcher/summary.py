@@ -29,6 +29,9 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
     first = first_failure(ends)
     if first is None:
         return []
+    after = f"after {first.at_ns / 1e9 - started:.2f} s: {how_it_ended(first)}"
+    if disagreed(ends, first):
+        return [*doing, f"{ranks_text(end.rank for end in ends)} raised the same error, {after}"]
     others = [end for end in ends if end.failed and end is not first]
     cause = awaited_in_vain(ends)
     followed = [end for end in others if end is not cause and not end.ended_by_us and end.noticed is not None]
@@ -40,7 +43,6 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
         # They all say the same of it, each of its own call: one voice is enough.
         said = next((f": {end.words}" for end in followed if end.words), "")
         report.append(f"{ranks_text(end.rank for end in followed)} failed because of it{said}")
-    after = f"after {first.at_ns / 1e9 - started:.2f} s: {how_it_ended(first)}"
     if cause is not None:
         absence = f"was {cause.held}" if cause.held else "did not come"
         report.append(f"rank {cause.rank} (process {cause.pid}) {absence}; rank {first.rank} gave it up {after}")
@@ -50,6 +52,12 @@ def failure_report(ends: Sequence[RankEnd], doing: Sequence[str], started: float
         hint = "; the kernel has killed processes meanwhile because memory ran out"
     report.append(f"rank {first.rank} (process {first.pid}) failed first, {after}{hint}")
     return report
+
+
+def disagreed(ends: Sequence[RankEnd], first: RankEnd) -> bool:
+    """Whether all ranks raised one error of a collective, as after a disagreement: then none of them was first."""
+    alike = all(end.words == first.words and not (end.failure or end.ended_by_us) and end.cause > 0 for end in ends)
+    return len(ends) > 1 and alike and first.words.startswith("HcclError: ")
 
 
 def interruption_report(ends: Sequence[RankEnd]) -> list[str]:

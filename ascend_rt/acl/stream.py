@@ -10,7 +10,9 @@ failed, and a stream that waits for one of those is poisoned by the same failure
 """
 
 import itertools
+import math
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from types import CodeType
@@ -31,6 +33,12 @@ from .event import Event
 
 SPINS = 100
 JOIN_SECONDS = 0.05
+NOTICE_SECONDS = 10.0
+"""How long the end of a stream waits for a function before it says for which."""
+
+
+Running = tuple[Callable[[], object], tuple[CodeType | None, int]]
+"""A function of the program on a stream, and the instruction that queued it."""
 
 
 class Failure(NamedTuple):
@@ -61,6 +69,8 @@ class Stream(_core.Stream):
     _live: ClassVar["weakref.WeakSet[Stream]"] = weakref.WeakSet()
     event_seconds: ClassVar[int | None] = None
     """longest wait for an event or a value, 0 for ever; None: HCCL_EXEC_TIMEOUT"""
+    _running: "list[Running]"
+    """the function that the worker carries out now, if it is one"""
     cancelled = False
     """what is queued is dropped for good"""
     aborts = 0
@@ -78,6 +88,7 @@ class Stream(_core.Stream):
             cls.longest_wait_ns(settings),
             goes_on_after_failure,
         )
+        self._running = []
         cls._live.add(self)
         _release_dropped()
         return self
@@ -119,7 +130,8 @@ class Stream(_core.Stream):
     def launch(self, function: Callable[[], object]) -> None:
         """Queue a function of the program: it runs on the worker's thread, with the GIL. What it raises poisons the
         stream and comes out of synchronize."""
-        self.call(lambda: _number_of_error(function))
+        site, running = instruction(), self._running
+        self.call(lambda: _number_of_error(function, site, running))
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Block until all that is queued is done; raise what has failed, once.
@@ -151,9 +163,20 @@ class Stream(_core.Stream):
 
     def end(self) -> None:
         """Wait for all that is queued and end the worker thread; nothing can be queued any more. Raises nothing:
-        synchronize first."""
+        synchronize first. A function that runs for long keeps it waiting; it is told on stderr which."""
+        notice_at = time.monotonic() + NOTICE_SECONDS
         while not self.close(JOIN_SECONDS):
             Stream.attend()
+            if self._running and time.monotonic() >= notice_at:
+                self._tell_what_runs()
+                notice_at = math.inf
+
+    def _tell_what_runs(self) -> None:
+        for function, site in self._running[:]:
+            name = getattr(function, "__qualname__", repr(function))
+            place = "an unknown place" if site[0] is None else line_of(site[0], site[1])
+            text = f"the end of a stream waits for {name}, queued at {place}, which has not returned"
+            print(text, file=sys.stderr, flush=True)
 
     def _tell_what_nobody_can_synchronize(self) -> None:
         told = self.take_failure()
@@ -255,7 +278,8 @@ _raised: dict[int, BaseException] = {}
 _numbers = itertools.count(1)
 
 
-def _number_of_error(function: Callable[[], object]) -> int:
+def _number_of_error(function: Callable[[], object], site: tuple[CodeType | None, int], running: list[Running]) -> int:
+    running.append((function, site))
     try:
         function()
     except BaseException as error:
@@ -263,4 +287,6 @@ def _number_of_error(function: Callable[[], object]) -> int:
         _raised[number] = error
         _raised.pop(number - KEPT_EXCEPTIONS, None)
         return number
+    finally:
+        running.clear()
     return 0

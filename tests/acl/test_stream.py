@@ -266,3 +266,26 @@ def test_a_stream_without_tasks_has_no_thread() -> None:
     before = native_threads()
     streams = [rt.Stream() for _ in range(100)]
     assert native_threads() == before and all(stream.query() for stream in streams)
+
+
+def test_a_function_that_does_not_return_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream, gate_of_it, said = rt.Stream(), threading.Event(), list[str]()
+
+    def never_ends() -> None:
+        gate_of_it.wait()
+
+    def attend() -> None:
+        said.append(capsys.readouterr().err)
+        if len(said) == 5:  # told by then, and not again
+            gate_of_it.set()
+
+    stream.launch(lambda: None)
+    stream.launch(never_ends)
+    monkeypatch.setattr("ascend_rt.acl.stream.NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(rt.Stream, "attend", attend)
+    stream.end()
+    text = "".join(said)
+    assert text.count("the end of a stream waits for") == 1
+    assert "never_ends, queued at test_stream.py:" in text and text.endswith("which has not returned\n")

@@ -161,3 +161,16 @@ def plan_records(size: int) -> Iterator["array[int]"]:
                     record = [spec.number, number, root, size, rank, fingerprint(plan)]
                     record += [len(words), len(marks_in), len(marks_out), *words, *marks_in, *marks_out]
                     yield array("I", [word % 2**32 for word in record])
+
+
+@pytest.fixture(params=["thread", "address"])
+def sanitizer(request: pytest.FixtureRequest) -> Sanitizer:
+    """Each in turn."""
+    found: Sanitizer = request.param
+    return found
+
+
+@pytest.fixture(params=["spin", "sleep"])
+def waiting(request: pytest.FixtureRequest) -> str:
+    """How ranks wait, as the native programs are told: for long awake, or asleep at once."""
+    return str(request.param)

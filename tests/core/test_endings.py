@@ -23,7 +23,6 @@ def names() -> list[str]:
     return [name for file in SCENARIOS for name in re.findall(r'^ {4}\{"(.+)", \d,', (folder / file).read_text(), re.M)]
 
 
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_all_scenarios(
     compile_and_run: Callable[..., str],
     engine: list[str],

@@ -11,8 +11,6 @@ pytestmark = pytest.mark.threads
 
 PROGRAM = [f"tests/core/native/{name}.c" for name in ("ranks", "threads", "calls")]
 ROUNDS = {"thread": {1: 100, 2: 600, 3: 400, 5: 250, 8: 100}, "address": {1: 200, 2: 1500, 3: 1000, 5: 600, 8: 300}}
-
-
 SIZES = [
     pytest.param(1, marks=pytest.mark.thorough),
     2,
@@ -23,8 +21,6 @@ SIZES = [
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("waiting", ["spin", "sleep"])
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_random_calls(
     compile_and_run: Callable[..., str],
     engine: list[str],

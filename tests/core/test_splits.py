@@ -13,7 +13,6 @@ PROGRAM = ["tests/core/native/splits.c"]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_random_tables(
     compile_and_run: Callable[..., str],
     engine: list[str],

@@ -12,14 +12,10 @@ pytestmark = pytest.mark.threads
 PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "slots", "threads", "calls")]
 STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "mark", "queue", "flag", "value")]
 BATCHES = {"thread": {1: 60, 2: 120, 3: 80}, "address": {1: 150, 2: 300, 3: 200}}
-
-
 SIZES = [pytest.param(1, marks=pytest.mark.thorough), 2, 3]
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("waiting", ["spin", "sleep"])
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_random_batches(
     compile_and_run: Callable[..., str],
     engine: list[str],
@@ -38,7 +34,6 @@ def test_random_batches(
     assert found and all(int(number) > 0 for number in found.groups()), said
 
 
-@pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_dropped_tasks(compile_and_run: Callable[..., str], engine: list[str], sanitizer: str) -> None:
     sources = ["tests/core/native/aborts.c", *STREAMS, *engine]
     compile_and_run(sources, sanitizer, str(random.randrange(2**32)), "300")

@@ -1,5 +1,6 @@
 """The words of a job that went wrong."""
 
+import dataclasses
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +66,17 @@ def test_out_of_memory_is_suspected_only_after_sigkill() -> None:
     assert "memory ran out" in failure_report([killed], [], 0.0, oom_kills=1)[-1]
     assert "memory ran out" not in failure_report([killed], [], 0.0, oom_kills=0)[-1]
     assert "memory ran out" not in failure_report([raised], [], 0.0, oom_kills=1)[-1]
+
+
+def test_nobody_was_first_where_all_disagreed() -> None:
+    """What all ranks raise alike is told once; any other exception, or a rank that says something else, has a first."""
+    ends = [RankEnd(rank, 100 + rank, 1, 9_000_000_000 + rank, "HcclError: differs (x.py:1)") for rank in range(3)]
+    said = "ranks 0-2 raised the same error, after 2.00 s: HcclError: differs (x.py:1)"
+    assert failure_report(ends, ["noise"], started=7.0, oom_kills=0) == ["noise", said]
+    boom = [dataclasses.replace(end, words="ValueError: boom (x.py:1)") for end in ends]
+    assert "failed first" in failure_report(boom, [], 7.0, 0)[-1]
+    other = [*ends[:2], dataclasses.replace(ends[2], words="HcclError: other")]
+    assert "rank 0 (process 100) failed first" in failure_report(other, [], 7.0, 0)[-1]
 
 
 def test_nothing_to_report() -> None:
