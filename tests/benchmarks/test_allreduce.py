@@ -58,13 +58,15 @@ def test_a_ratio_is_taken_within_each_round() -> None:
     assert allreduce.ratio(times, "limit") == 2.0
 
 
-def test_sides_take_turns_with_the_effort_of_their_calibration() -> None:
+@pytest.mark.parametrize(("round_us", "batches"), [(allreduce.ROUND_US, 14), (allreduce.CROWDED_ROUND_US, 149)])
+def test_sides_take_turns_with_the_effort_of_their_calibration(round_us: float, batches: int) -> None:
     quick = Scripted("ours", [1.0, 1.0, 1.1, 1.2])
     slow = Scripted("limit", [9e9, 50_000.0, 7.0, 8.0])
-    times = allreduce.measure([quick, slow], 1 << 20, 2)
+    times = allreduce.measure([quick, slow], 1 << 20, 2, round_us)
     assert times == {"ours": [1.1, 1.2], "limit": [7.0, 8.0]}
-    assert quick.asked[2:] == [(1 << 20, 2001, allreduce.MOST_BATCHES)] * 2
-    assert slow.asked[2:] == [(1 << 20, 1, allreduce.FEWEST_BATCHES)] * 2
+    assert quick.asked[2:] == [(1 << 20, 2001, batches)] * 2
+    few = max(allreduce.FEWEST_BATCHES, int(round_us / 50_000.0))
+    assert slow.asked[2:] == [(1 << 20, 1, few)] * 2
 
 
 def test_bounds_that_hold_and_bounds_that_are_missed() -> None:
