@@ -30,8 +30,8 @@ from rich.table import Table
 BATCH_US = 2_000.0
 MOST_CALLS = 5_000
 ROUND_US = 30_000.0
-# Woken all at once, ranks that outnumber the cores may crowd on one of them, and the kernel spreads them only after tens
-# of milliseconds: a round outlasts that, on every side alike, or its median is a matter of luck.
+# Woken all at once, ranks that outnumber the cores may crowd on one of them, and the kernel spreads them only after
+# tens of milliseconds: a round outlasts that, on every side alike, or its median is a matter of luck.
 CROWDED_ROUND_US = 300_000.0
 FEWEST_BATCHES, MOST_BATCHES = 3, 151
 
