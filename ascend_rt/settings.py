@@ -110,7 +110,7 @@ class Settings:
     )
     hccl_algo = Setting(
         "HCCL_ALGO", AlgorithmsOf(), None, "system", "",
-        "Algorithms between servers, in place of those that would be chosen.",
+        "Algorithms between servers. Checked and compared; without effect, since all ranks of a job are on one host.",
         agree=True,
     )
     hccl_deterministic = Setting(

@@ -26,11 +26,14 @@ PLAIN, NEON = 0, 3
 missing = [name for name in (COMPILER, EMULATOR) if shutil.which(name) is None]
 if not C_LIBRARY.exists():
     missing.append(str(C_LIBRARY))
-pytestmark = pytest.mark.skipif(
-    bool(missing),
-    reason=f"not on this machine: {', '.join(missing)}; "
-    "on Debian and Ubuntu: apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user",
-)
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(
+        bool(missing),
+        reason=f"not on this machine: {', '.join(missing)}; "
+        "on Debian and Ubuntu: apt install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user",
+    ),
+]
 
 
 class NativeBuild(Protocol):

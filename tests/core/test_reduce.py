@@ -265,6 +265,7 @@ def test_the_best_variant_runs_here(library: ctypes.CDLL) -> None:
     assert not any(library.has_kernel_variant(number) for number in (-1, len(VARIANTS)))
 
 
+@pytest.mark.thorough
 def test_variants_agree_under_sanitizers(compile_and_run: Callable[..., str]) -> None:
     program = ["tests/core/native/reduce_variants_agree.c", *SOURCES]
     print(compile_and_run(program, "address", str(secrets.randbits(32)), "60"))

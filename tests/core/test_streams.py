@@ -12,7 +12,7 @@ pytestmark = pytest.mark.threads
 PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "slots", "threads", "calls")]
 STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "mark", "queue", "flag", "value")]
 BATCHES = {"thread": {1: 60, 2: 120, 3: 80}, "address": {1: 150, 2: 300, 3: 200}}
-SIZES = [pytest.param(1, marks=pytest.mark.thorough), 2, 3]
+SIZES = [*(pytest.param(size, marks=pytest.mark.thorough) for size in (1, 2)), 3]
 
 
 @pytest.mark.parametrize("size", SIZES)
