@@ -3,8 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from ascend_rt.testing import RankPool
+
+# The same examples in every run, so that a run fails for what was changed and not for what was drawn.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("explore", max_examples=2000, print_blob=True)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

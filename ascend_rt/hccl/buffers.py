@@ -35,6 +35,6 @@ def buffers(settings: Settings, size: int) -> Buffers:
 
 
 def scratch_nbytes(needed: int, most: int) -> int:
-    """How much scratch is made for a call that needs more than there is: twice that, so that what is replaced adds up
-    to no more than what replaces it."""
-    return max(needed, min(2 * needed, most))
+    """How much scratch is made for a call that needs more than there is: twice that, or `most` where that would be over
+    half of it, so that what is replaced adds up to no more than what replaces it."""
+    return 2 * needed if 4 * needed <= most else most

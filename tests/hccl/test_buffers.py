@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ascend_rt as rt
@@ -20,6 +20,8 @@ MIB = 1 << 20
 
 @pytest.mark.proof
 @given(st.integers(1, 4096), st.integers(1, 512), st.integers(1, 1 << 20), st.lists(st.integers(1, 1 << 31)))
+@example(1, 2, 128, [21441, 109632, 219265])
+@example(1, 2, 128, [65535, 131071, 262143])
 def test_the_parts_are_no_more_than_the_whole(mib: int, size: int, piece_kib: int, needs: list[int]) -> None:
     given_by = settings.read({"HCCL_BUFFSIZE": str(mib), "ASCEND_RT_PIECE_KIB": str(piece_kib)})
     parts, scratch, taken = buffers(given_by, size), 0, 0
