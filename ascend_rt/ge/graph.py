@@ -1,0 +1,238 @@
+"""Graph: the tasks of a step, the memory they use and the order they need, as data.
+
+    graph.nodes, graph.buffers, graph.groups     what was captured, read from a file, or made by a pass
+    graph.order                                  what comes before what: streams, events, control edges
+    graph.data_edges(), graph.races()            what has to come before what, by the memory that is used
+    print(graph)   graph.to_json()   Graph.from_json(text)
+    graph.replace("what was done", nodes=...)    a new graph with a line in its log: how a pass ends
+    graph.launch(stream)                         runs it
+
+A pass is a function `Graph -> Graph`. It reads nodes and edges, and returns what `replace` makes of them; the new graph
+has the memory and the communicators of the old one and can be launched as well.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import json_form, text
+from .nodes import Buffer, Node, Span
+from .order import Order
+
+if TYPE_CHECKING:
+    from ..acl.stream import Stream
+    from ..hccl.communicator import Communicator
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A communicator, as this rank sees it."""
+
+    name: str
+    rank: int
+    size: int
+    world_ranks: tuple[int, ...]
+
+
+class DataEdge(NamedTuple):
+    """Node `after` uses bytes that node `before` uses, and one of them writes them; ids."""
+
+    before: int
+    after: int
+    buffer: str
+    """"" where one of them is opaque"""
+    kind: str
+    """raw (reads what was written), war (writes what was read), waw, or opaque"""
+
+
+class Graph:
+    """What one rank does in a step.
+
+    nodes      listed so that whatever comes first is listed first; collectives of a communicator in their order
+    buffers    by name
+    groups     the communicators of its collectives, by name
+    log        a line of every pass that made it
+    memory     arrays of bytes in this process, by buffer: they are kept alive. Buffers without one have to be planned
+    communicators   of this process, by name
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node] = (),
+        buffers: Mapping[str, Buffer] | None = None,
+        groups: Mapping[str, Group] | None = None,
+        *,
+        name: str = "graph",
+        log: Sequence[str] = (),
+        memory: Mapping[str, Array] | None = None,
+        communicators: "Mapping[str, Communicator] | None" = None,
+    ) -> None:
+        self.name = name
+        self.nodes: tuple[Node, ...] = tuple(nodes)
+        self.buffers: dict[str, Buffer] = dict(buffers or {})
+        self.groups: dict[str, Group] = dict(groups or {})
+        self.log: tuple[str, ...] = tuple(log)
+        self.memory: dict[str, Array] = dict(memory or {})
+        self.communicators: dict[str, Communicator] = dict(communicators or {})
+
+    # ---- what it says ----
+
+    @cached_property
+    def order(self) -> Order:
+        """Its partial order. OrderError: the nodes are in none."""
+        return Order(self.nodes)
+
+    @cached_property
+    def by_id(self) -> dict[int, Node]:
+        return {node.id: node for node in self.nodes}
+
+    @property
+    def streams(self) -> list[int]:
+        """The streams that its nodes are on; 0 is the one on which it is launched."""
+        return sorted({0, *(node.stream for node in self.nodes)})
+
+    @property
+    def next_id(self) -> int:
+        """An id for a new node; add 1 for each further one."""
+        return 1 + max((node.id for node in self.nodes), default=-1)
+
+    def of_kind(self, *kinds: str) -> list[Node]:
+        """Its nodes of these kinds (Node.kind)."""
+        return [node for node in self.nodes if node.kind in kinds]
+
+    def uses(self, buffer: str) -> list[Node]:
+        """The nodes that read or write a buffer; opaque kernels, which may, are not among them."""
+        return [node for node in self.nodes if any(span.buffer == buffer for span in (*node.reads, *node.writes))]
+
+    def data_edges(self) -> list[DataEdge]:
+        """What has to come before what, since it uses the same bytes: by the order in which nodes are listed.
+
+        Only direct ones: where a write covers what was used before, later nodes come after that write alone. An opaque
+        kernel comes after everything and before everything.
+        """
+        return list(dict.fromkeys(_data_edges(self.nodes)))
+
+    def races(self) -> list[DataEdge]:
+        """Those of the data edges whose nodes may run at the same time: an empty list if the graph is sound."""
+        return [edge for edge in self.data_edges() if not self.order.before(edge.before, edge.after)]
+
+    def check(self) -> None:
+        """ValueError if it contradicts itself: an unknown buffer or communicator, bytes outside of a buffer, no
+        order."""
+        _ = self.order
+        for node in self.nodes:
+            for span in (*node.reads, *node.writes):
+                buffer = self.buffers.get(span.buffer)
+                if buffer is None or not 0 <= span.start <= span.stop <= buffer.nbytes:
+                    has = "which the graph has not" if buffer is None else f"which has {buffer.nbytes} bytes"
+                    raise ValueError(f"{span} is used, {has}: {node}")
+            if node.communicator is not None and node.communicator not in self.groups:
+                raise ValueError(f"communicator {node.communicator!r} is used, which the graph has not: {node}")
+
+    def __str__(self) -> str:
+        return text.describe(self)
+
+    def __repr__(self) -> str:
+        return f"<{text.headline(self)}>"
+
+    # ---- what is made of it ----
+
+    def replace(
+        self,
+        did: str,
+        *,
+        nodes: Sequence[Node] | None = None,
+        buffers: Mapping[str, Buffer] | None = None,
+        memory: Mapping[str, Array] | None = None,
+    ) -> "Graph":
+        """A graph with other nodes, buffers or memory, checked, and with a line in its log on what was `did`.
+
+        ValueError if it contradicts itself.
+        """
+        graph = Graph(
+            self.nodes if nodes is None else nodes,
+            self.buffers if buffers is None else buffers,
+            self.groups,
+            name=self.name,
+            log=(*self.log, did),
+            memory=self.memory if memory is None else memory,
+            communicators=self.communicators,
+        )
+        graph.check()
+        return graph
+
+    def bind(self, memory: Mapping[str, Array], communicators: "Mapping[str, Communicator]") -> "Graph":
+        """The same graph over memory and communicators of this process: for one that was read from a file.
+
+        memory: an array of each buffer's bytes, C-contiguous. ValueError: one is missing, too small, or a communicator
+        is of another size or rank.
+        """
+        for name, buffer in self.buffers.items():
+            given = memory.get(name)
+            if given is None or given.nbytes < buffer.nbytes or not given.flags.c_contiguous:
+                has = "none" if given is None else f"{given.nbytes} bytes of shape {given.shape}"
+                raise ValueError(f"buffer {name!r} needs {buffer.nbytes} contiguous bytes, and was given {has}")
+        for name, group in self.groups.items():
+            held = communicators.get(name)
+            if held is None or (held.rank, held.size) != (group.rank, group.size):
+                has = "none" if held is None else f"rank {held.rank} of {held.size}"
+                raise ValueError(f"communicator {name!r} is rank {group.rank} of {group.size}, and was given {has}")
+        flat = {name: memory[name].reshape(-1).view(np.uint8) for name in self.buffers}
+        bound = self.replace("bound to memory", memory=flat)
+        bound.log = self.log
+        bound.communicators = {name: communicators[name] for name in self.groups}
+        return bound
+
+    def to_json(self) -> str:
+        """As text that `from_json` reads. ValueError where a kernel or an argument of one has no such form."""
+        return json_form.dump(self)
+
+    @staticmethod
+    def from_json(text: str) -> "Graph":
+        """The graph of `to_json`: it has to be bound before it is launched. Imports the modules of its kernels.
+
+        ValueError: the text is no graph, with the reason.
+        """
+        return json_form.load(text)
+
+    def launch(self, stream: "Stream") -> None:
+        """Queue the whole graph on a stream, and on streams beside it for its other streams. Returns at once."""
+        raise NotImplementedError
+
+
+class _Use(NamedTuple):
+    node: int
+    span: Span
+    writes: bool
+
+
+def _data_edges(nodes: Sequence[Node]) -> Iterator[DataEdge]:
+    used: dict[str, list[_Use]] = {}
+    since_opaque: list[int] = []
+    opaque: int | None = None
+    for node in nodes:
+        if node.is_opaque:
+            yield from (DataEdge(before, node.id, "", "opaque") for before in since_opaque)
+            used, since_opaque, opaque = {}, [node.id], node.id
+            continue
+        if node.reads or node.writes:
+            if opaque is not None:
+                yield DataEdge(opaque, node.id, "", "opaque")
+            since_opaque.append(node.id)
+        own = [_Use(node.id, span, False) for span in node.reads] + [_Use(node.id, span, True) for span in node.writes]
+        for use in own:
+            for other in used.get(use.span.buffer, ()):
+                if (use.writes or other.writes) and use.span.overlaps(other.span):
+                    kind = "raw" if not use.writes else "waw" if other.writes else "war"
+                    yield DataEdge(other.node, node.id, use.span.buffer, kind)
+        for use in own:
+            before = used.setdefault(use.span.buffer, [])
+            if use.writes:
+                before[:] = [other for other in before if other.node == node.id or not use.span.covers(other.span)]
+            before.append(use)

@@ -1,0 +1,42 @@
+"""A graph as people read it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+def headline(graph: "Graph") -> str:
+    """One sentence."""
+    kinds = [node.kind for node in graph.nodes]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)) or "empty"
+    nbytes = sum(buffer.nbytes for buffer in graph.buffers.values())
+    return (
+        f"graph {graph.name!r}: {_plural(len(graph.nodes), 'node')} on {_plural(len(graph.streams), 'stream')} "
+        f"({counts}), {_plural(len(graph.buffers), 'buffer')} of {nbytes} bytes"
+    )
+
+
+def describe(graph: "Graph") -> str:
+    """The sentence, a line for each node and each buffer, and what passes have left."""
+    return "\n".join([headline(graph), *_nodes(graph), *_buffers(graph), *(f"  pass: {line}" for line in graph.log)])
+
+
+def _nodes(graph: "Graph") -> Iterator[str]:
+    for node in graph.nodes:
+        yield f"  {node}"
+        if node.kind == "kernel":
+            reads, writes = (", ".join(map(str, spans)) or "nothing" for spans in (node.reads, node.writes))
+            yield " " * 8 + ("uses anything" if node.is_opaque else f"reads {reads}; writes {writes}")
+
+
+def _buffers(graph: "Graph") -> Iterator[str]:
+    for buffer in graph.buffers.values():
+        where = "not placed" if buffer.address is None else f"at {buffer.address:#x}"
+        role = f"{buffer.role}{'' if buffer.on_device else ' of the host'}"
+        yield f"  {buffer.name}: {role}, {buffer.nbytes} bytes, {buffer.dtype}{list(buffer.shape)}, {where}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
