@@ -2,10 +2,14 @@
 
     hccl-run -n 2 benchmarks/hccl_test.py all_reduce -b 8 -e 64M -f 2 -d fp16 -o sum
 
-Where CANN has a binary per collective, here the collective is the first word.  As there, a measurement queues all its
-calls on a stream between two events and synchronizes once; its time per call is what the events say, by the number of
-calls.  A row is what the root rank saw of 5 measurements: the average, then, behind the columns of the tool, the bus
-bandwidth of that average and the median.  The calls go from device memory to device memory.  GB = 1e9 bytes.
+Where CANN has a binary per collective, here the collective is the first word.  As there, those whose blocks may differ
+in count (all_gatherv, reduce_scatterv, alltoallv, alltoallvc) are given equal ones: beside the collective without the
+v, their time says what tables of counts cost.
+
+As there, a measurement queues all its calls on a stream between two events and synchronizes once; its time per call is
+what the events say, by the number of calls.  A row is what the root rank saw of 5 measurements: the average, then,
+behind the columns of the tool, the bus bandwidth of that average and the median.  The calls go from device memory to
+device memory.  GB = 1e9 bytes.
 
 Bus bandwidth = algorithm bandwidth times the factor that makes it comparable between numbers of ranks N, by the
 definition that nccl-tests uses: 2 (N - 1) / N for all_reduce, 1 for broadcast and reduce, else (N - 1) / N.
@@ -94,7 +98,8 @@ class Trial:
             "reduce": (1, 1),
             "scatter": (comm.size, 1),
             "alltoall": (comm.size, comm.size),
-        }[given.operation]
+        }[options_of.WITHOUT_V.get(given.operation, given.operation)]
+        self.counts = [self.count] * comm.size
         self.send = rt.empty((sent * self.count,), given.dtype)
         self.receive = rt.empty((received * self.count,), given.dtype) if received else self.send
         self.nbytes = max(self.send.nbytes, self.receive.nbytes)
@@ -122,6 +127,20 @@ class Trial:
                 comm.scatter(self.send if self.is_root else None, self.receive, given.root, stream=stream)
             case "alltoall":
                 comm.all_to_all(self.send, self.receive, stream=stream)
+            case _:
+                self.call_with_counts()
+
+    def call_with_counts(self) -> None:
+        comm, given, stream, counts = self.comm, self.given, self.stream, self.counts
+        match given.operation:
+            case "all_gatherv":
+                comm.all_gather_v(self.send, self.receive, counts, stream=stream)
+            case "reduce_scatterv":
+                comm.reduce_scatter_v(self.send, self.receive, counts, given.op, stream=stream)
+            case "alltoallv":
+                comm.all_to_all_v(self.send, counts, self.receive, counts, stream=stream)
+            case "alltoallvc":
+                comm.all_to_all_vc(self.send, [counts] * comm.size, self.receive, stream=stream)
 
     def call_in_place(self) -> None:
         """An all_reduce as limit.c does it."""

@@ -12,11 +12,13 @@ from typing import NoReturn
 
 import numpy as np
 
-OPERATIONS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "alltoall")
+# Blocks that may differ in count, and what moves the same where they do not.
+WITHOUT_V = {
+    "all_gatherv": "all_gather", "reduce_scatterv": "reduce_scatter", "alltoallv": "alltoall", "alltoallvc": "alltoall",
+}  # fmt: skip
+OPERATIONS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "alltoall", *WITHOUT_V)
 # Of these a size means a share for each rank: all_gather's result, the input of the others.
-SHARED = ("all_gather", "reduce_scatter", "scatter", "alltoall")
-# What the real tool measures besides: blocks that differ in count.
-OTHER_OPERATIONS = ("all_gatherv", "alltoallv", "alltoallvc", "reduce_scatterv")
+SHARED = ("all_gather", "reduce_scatter", "scatter", "alltoall", *WITHOUT_V)
 REDUCTIONS = ("sum", "prod", "min", "max")
 DTYPES = {
     "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
@@ -93,22 +95,21 @@ def make_parser(description: str) -> Parser:
     return parser
 
 
-def one_of(text: str, here: Collection[str], elsewhere: Collection[str], kind: str, why: str) -> str:
-    """`text`, which is one of those here; ArgumentTypeError that says what it is, or why it is not to be had."""
-    expected = f"expected one of {', '.join(here)}"
-    if text in elsewhere:
-        raise argparse.ArgumentTypeError(f"{why} {text}; {expected}")
-    if text not in here:
-        raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; {expected}")
+def one_of(text: str, known: Collection[str], kind: str) -> str:
+    """`text`, which is one of those known; else ArgumentTypeError."""
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; expected one of {', '.join(known)}")
     return text
 
 
 def operation(text: str) -> str:
-    return one_of(text, OPERATIONS, OTHER_OPERATIONS, "collective", "hccl_test.py does not measure")
+    return one_of(text, OPERATIONS, "collective")
 
 
 def datatype(text: str) -> str:
-    return one_of(text, DTYPES, OTHER_DTYPES, "data type", "no CPU computes with")
+    if text in OTHER_DTYPES:
+        raise argparse.ArgumentTypeError(f"no CPU computes with {text}; expected one of {', '.join(DTYPES)}")
+    return one_of(text, DTYPES, "data type")
 
 
 def nbytes_of(text: str) -> int:

@@ -41,15 +41,15 @@ def expected(rank: int, size: int, count: int, given: argparse.Namespace) -> NDA
     match given.operation:
         case "broadcast":
             return sent[given.root]
-        case "all_gather":
+        case "all_gather" | "all_gatherv":
             return np.concatenate(sent)
         case "scatter":
             return sent[given.root][mine]
-        case "alltoall":
+        case "alltoall" | "alltoallv" | "alltoallvc":
             return np.concatenate([each[mine] for each in sent])
         case "reduce" if rank != given.root:
             return np.zeros_like(sent[rank])
     result = sent[0]
     for each in sent[1:]:
         result = FOLD[given.op](result, each)
-    return result[mine] if given.operation == "reduce_scatter" else result
+    return result[mine] if given.operation in ("reduce_scatter", "reduce_scatterv") else result

@@ -2,13 +2,16 @@
 
 World size, dtype, op, count or counts, algorithm, root, blocking or queued on one to three streams: the same on all
 ranks. Among them are messages between two ranks and round the ring, which take no part in the order of the others.
-Memory of x and of out (device or plain; contiguous, strided, reversed or transposed), in place or not, the streams a
-rank takes for its calls and the events between them: each rank for itself.
+Memory of x and of out (device or plain; contiguous, strided, reversed, transposed or not aligned), in place or not, the
+streams a rank takes for its calls and the events between them: each rank for itself. In the world, and in communicators
+of some of its ranks in another order, which work beside one another.
 
-A plain run makes DEFAULT_CASES of them; `pytest -m thorough` makes 5,000, and --oracle-cases any number.
+A plain run makes DEFAULT_CASES of them; `pytest -m thorough` makes 5,000, and some in worlds of up to 64 ranks;
+--oracle-cases makes any number.
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,15 +33,15 @@ Array = np.ndarray[Any, Any]
 SIZES = range(1, 10)
 # One has small pieces, and plans for the smallest calls too; the other carries out small calls within the round.
 TUNING = ({"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0"}, {"ASCEND_RT_PACKET_BYTES": "4096"})
-DEFAULT_CASES = 208
+DEFAULT_CASES = 252
 MOST_COUNT = 70_000
 KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "gather", "all_to_all")
-SPLITS = ("all_gather_v", "reduce_scatter_v", "all_to_all_v")
+SPLITS = ("all_gather_v", "reduce_scatter_v", "all_to_all_v", "all_to_all_vc")
 MESSAGES = ("ring", "message")
 REDUCING = ("all_reduce", "reduce_scatter", "reduce", "reduce_scatter_v")
 ROOTED = ("broadcast", "reduce", "scatter", "gather")
 OPS = ("sum", "prod", "max", "min", "avg")
-LAYOUTS = ("contiguous", "contiguous", "strided", "reversed", "transposed")
+LAYOUTS = ("contiguous", "contiguous", "strided", "reversed", "transposed", "unaligned")
 BORDER = 77
 
 
@@ -65,7 +68,7 @@ def oracle(kind: str, rank: int, inputs: list[Array], op: str, root: int, table:
             return np.concatenate(inputs)
         case "reduce_scatter_v":
             return np.split(fold(inputs, op), np.cumsum(table[0])[:-1])[rank]
-        case "all_to_all_v":
+        case "all_to_all_v" | "all_to_all_vc":
             parts = zip(inputs, table, strict=True)
             return np.concatenate([np.split(x, np.cumsum(counts)[:-1])[rank] for x, counts in parts])
         case "reduce":
@@ -99,6 +102,8 @@ class Buffer:
         layout = str(own.choice(LAYOUTS)) if layout is None else layout
         offset = int(own.integers(5))
         base = (rt.empty if own.integers(2) else np.empty)(3 * length + 16, dtype)
+        if layout == "unaligned":
+            base = base.view(np.uint8)[1 : 1 - base.itemsize].view(dtype) if base.itemsize > 1 else base
         base[...] = BORDER
         if layout == "strided":
             array = base[offset : offset + 3 * length : 3][:length]
@@ -158,17 +163,23 @@ class Case:
         return self.inputs[rank]
 
 
-def draw(comm: rt.Communicator, common: np.random.Generator, own: np.random.Generator) -> Case:
-    kind, op = str(common.choice((*KINDS, *SPLITS, *MESSAGES))), str(common.choice(OPS))
+def kinds_in_turn(common: np.random.Generator) -> Iterator[str]:
+    """Each once, then each once more."""
+    while True:
+        yield from map(str, common.permutation([*KINDS, *SPLITS, *MESSAGES]))
+
+
+def draw(comm: rt.Communicator, kind: str, common: np.random.Generator, own: np.random.Generator, most: int) -> Case:
+    op = str(common.choice(OPS))
     numbers = sorted(REDUCIBLE if kind in REDUCING else HcclDataType)
     dtype = dtype_of_number(numbers[common.integers(len(numbers))])
     few: list[Any] = [0, 1, 2, 3, 7, 33, 64, comm.size, common.integers(300), common.integers(300)]
-    many = [common.integers(MOST_COUNT + 1)] if common.integers(3) == 0 else few
+    many = [common.integers(most + 1)] if common.integers(3) == 0 else few
     count, root = int(many[common.integers(len(many))]), int(common.integers(comm.size))
     length = count * comm.size if kind in ("reduce_scatter", "scatter", "all_to_all") else count
     table = draw_table(kind, common, comm.size) if kind in SPLITS else np.zeros(0)
-    lengths = {"all_gather_v": table[:, :1], "reduce_scatter_v": table, "all_to_all_v": table} if kind in SPLITS else {}
-    per_rank = lengths[kind].sum(axis=1) if lengths else [length] * comm.size
+    sent = table[:, :1] if kind == "all_gather_v" else table
+    per_rank = sent.sum(axis=1) if kind in SPLITS else [length] * comm.size
     values = [common.integers(-2, 3, n) for n in per_rank]
     inputs = [(np.abs(v) if dtype.kind == "u" else v).astype(dtype) for v in values]
     out_length = {"all_gather": count * comm.size, "gather": count * comm.size}.get(
@@ -242,6 +253,7 @@ def submit(comm: rt.Communicator, case: Case, stream: rt.Stream | None) -> None:
             "all_gather_v": {"counts": received},
             "reduce_scatter_v": {"counts": sent},
             "all_to_all_v": {"send_counts": sent, "recv_counts": received},
+            "all_to_all_vc": {"counts": case.table.tolist()},
         }[case.kind]
     if case.kind in REDUCING:
         keywords["op"] = case.op
@@ -264,14 +276,14 @@ def exchange(comm: rt.Communicator, case: Case, x: Any, out: Any, stream: rt.Str
     case.result = out
 
 
-def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
+def run_cases(comm: rt.Communicator, seed: int, cases: int, most: int = MOST_COUNT) -> list[str]:
     common, own = np.random.default_rng(seed), np.random.default_rng([seed, comm.rank])
     rows = [Row(kind, str(common.choice(sorted(names(kind))))) for kind in KINDS]
     comm._table = (*rows, *TABLE)
-    streams = [rt.Stream() for _ in range(3)]
+    streams, kinds = [rt.Stream() for _ in range(3)], kinds_in_turn(common)
     wrong = []
     while cases > 0:
-        batch = [draw(comm, common, own) for _ in range(min(cases, int(common.integers(1, 7))))]
+        batch = [draw(comm, next(kinds), common, own, most) for _ in range(min(cases, int(common.integers(1, 7))))]
         cases -= len(batch)
         blocking = common.integers(3, size=len(batch)) == 0
         used = streams[: int(own.integers(1, 4))]
@@ -287,6 +299,13 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int) -> list[str]:
     return wrong
 
 
+def run_cases_beside_others(world: rt.Communicator, seed: int, cases: int) -> list[str]:
+    """Even and odd ranks apart, in an order of their own."""
+    comm = world.split(world.rank % 2, int(np.random.default_rng([seed, world.rank]).integers(100)))
+    assert comm is not None
+    return run_cases(comm, seed + world.rank % 2, cases)
+
+
 @pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("total", [DEFAULT_CASES, pytest.param(5000, marks=pytest.mark.thorough)])
@@ -297,3 +316,20 @@ def test_random_calls(
     cases, seed = -(-total // (len(SIZES) * len(TUNING))), random.randrange(2**32)
     print(f"seed {seed}")
     assert ranks.run(size, run_cases, seed, cases, timeout=200, environ=environ) == [[]] * size
+
+
+@pytest.mark.parametrize("size", [5, pytest.param(9, marks=pytest.mark.thorough)])
+def test_random_calls_in_communicators_of_some_ranks(ranks: RankPool, size: int) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    cases = 14 if size == 5 else 200
+    assert ranks.run(size, run_cases_beside_others, seed, cases, timeout=100, environ=TUNING[0]) == [[]] * size
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("size", "cases", "most"), [(16, 56, 7000), (64, 28, 300)])
+def test_random_calls_of_many_ranks(ranks: RankPool, size: int, cases: int, most: int) -> None:
+    """Few elements: every rank draws what all ranks send to all, to know what must come."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    assert ranks.run(size, run_cases, seed, cases, most, timeout=200) == [[]] * size
