@@ -38,6 +38,11 @@ class Handles(Generic[Held]):
         except KeyError:
             raise self._unknown(handle) from None
 
+    def replace(self, handle: int, held: Held) -> None:
+        """A live handle is one of `held` from here on."""
+        self.get(handle)
+        self._held[handle] = held
+
     def remove(self, handle: int) -> Held:
         """Gives the object back; its handle is dead. AclError (107017) if it was none of the live ones."""
         try:

@@ -15,6 +15,7 @@ fails, and synchronize_stream tells it on each. acl.get_recent_err_msg() has the
     HCCL_E_PARA (1)          address, count, root, communicator or stream is wrong
     HCCL_E_NOT_SUPPORT (5)   dtype or reduce operation is unknown
     HCCL_E_RUNTIME (15)      no device is set, or this thread has no context
+    HCCL_E_SUSPENDING (22)   the communicator is suspended
 """
 
 # ruff: noqa: N802  the functions have their C names
@@ -28,13 +29,14 @@ from .arguments import RefusedError, told
 from .c_conventions import (
     MOST_ELEMENTS,
     Elements,
+    device_of,
     dtype_of,
-    find_communicator,
     find_stream,
     number_of,
     op_of,
     returns_result,
     root_of,
+    usable_communicator,
 )
 from .communicator import Communicator
 from .device_dtypes import check_dtype
@@ -147,7 +149,7 @@ def HcclReduceScatter(send: int, recv: int, recv_count: int, dtype: int, op: int
 @returns_result
 def HcclBarrier(comm: int, stream: int, /) -> None:
     """What is queued on the stream from here on runs when every rank's stream is here."""
-    find_communicator(comm).barrier(find_stream(stream))
+    usable_communicator(comm).barrier(find_stream(stream))
 
 
 def _queue(
@@ -160,12 +162,12 @@ def _queue(
     op: int = 0,
 ) -> None:
     """Queues one collective. If its arguments are wrong, what is queued is the refusal: nobody is left waiting."""
-    communicator, on = find_communicator(comm), find_stream(stream)
+    communicator, on = usable_communicator(comm), find_stream(stream)
     try:
         count = integer("count", count)
         if not 0 <= count <= MOST_ELEMENTS:
             raise RefusedError(f"count={count}; expected 0 to {MOST_ELEMENTS}")
-        elements = Elements(count, dtype_of(dtype))
+        elements = Elements(count, dtype_of(dtype), device_of(communicator))
         check_dtype(kind, number_of(dtype), OPS[op_of(op)], communicator._strict_dtypes)
         queue(communicator, on, elements)
     except RefusedError as error:

@@ -1,4 +1,4 @@
-"""HCCL's C API of communicators: making, finding, configuring, suspending and destroying them.
+"""HCCL's C API of communicators: making, configuring and finding them.
 
 Conventions and codes are those of c_api.py.  A communicator that is made blocks until all its ranks are here, at most
 HCCL_CONNECT_TIMEOUT seconds:
@@ -23,8 +23,10 @@ from .c_conventions import (
     CodedError,
     communicators,
     find_communicator,
+    handle_named,
     returns_result,
     returns_value_and_result,
+    usable_communicator,
 )
 from .communicator import CODES, Communicator
 from .config import HcclCommConfig
@@ -36,14 +38,28 @@ NO_GROUP = 0xFFFFFFFF
 HCCL_DETERMINISTIC = 0
 
 
-class HcclCommStatus(IntEnum):
-    """What HcclCommGetStatus says."""
+class HcclConfigType(IntEnum):
+    """What HcclConfigGetInfo tells."""
 
-    HCCL_COMM_STATUS_READY = 0
-    HCCL_COMM_STATUS_SUSPENDING = 1
-    HCCL_COMM_STATUS_INVALID = 254
-    HCCL_COMM_STATUS_RESERVED = 255
+    HCCL_CONFIG_TYPE_OP_EXPANSION_MODE = 0
+    HCCL_CONFIG_TYPE_HCCL_ALGO = 1
+    HCCL_CONFIG_TYPE_UB_MULTI_CHANNEL_NUM = 2
 
+
+class HcclOpExpansionMode(IntEnum):
+    """Who carries out the steps of a collective; here always the host."""
+
+    HCCL_OP_EXPANSION_MODE_AI_CPU = 0
+    HCCL_OP_EXPANSION_MODE_AIV = 1
+    HCCL_OP_EXPANSION_MODE_HOST = 2
+    HCCL_OP_EXPANSION_MODE_HOST_TS = 3
+
+
+INFO_NBYTES = {
+    HcclConfigType.HCCL_CONFIG_TYPE_OP_EXPANSION_MODE: 4,
+    HcclConfigType.HCCL_CONFIG_TYPE_HCCL_ALGO: 1600,
+    HcclConfigType.HCCL_CONFIG_TYPE_UB_MULTI_CHANNEL_NUM: 4,
+}
 
 ERROR_STRINGS = {
     HcclResult.HCCL_SUCCESS: "no error",
@@ -132,7 +148,7 @@ def HcclCreateSubCommConfig(
     others that are made at the same time. A rank that is none of them need not call; it may, with rank_ids None and
     sub_comm_id 0xFFFFFFFF, and gets 0.
     """
-    parent = find_communicator(comm)
+    parent = usable_communicator(comm)
     number, place = integer("sub_comm_id", sub_comm_id), integer("sub_comm_rank_id", sub_comm_rank_id)
     if rank_ids is None and number == NO_GROUP:
         return 0
@@ -193,6 +209,29 @@ def HcclGetConfig(config: int, /) -> int:
     return next(number for number, each in settings_module.DETERMINISTIC.items() if each == word)  # type: ignore
 
 
+@returns_value_and_result
+def HcclConfigGetInfo(comm: int, config_type: int, info_len: int, /) -> int | str:
+    """(info, ret): what a communicator is configured for.
+
+    config_type: HCCL_CONFIG_TYPE_OP_EXPANSION_MODE (info_len 4: HCCL_OP_EXPANSION_MODE_HOST, always), or
+    HCCL_CONFIG_TYPE_HCCL_ALGO (info_len 1600: the text of HCCL_ALGO, "" if it is not set). HCCL_E_NOT_SUPPORT: of
+    channels of UB, which are not here. info_len: bytes of what C is to write, or HCCL_E_PARA.
+    """
+    settings = find_communicator(comm)._settings
+    number = integer("config_type", config_type)
+    if number not in set(HcclConfigType):
+        raise CodedError(HcclResult.HCCL_E_PARA, f"config_type={number}; expected one of HcclConfigType")
+    kind = HcclConfigType(number)
+    if integer("info_len", info_len) != INFO_NBYTES[kind]:
+        text = f"info_len={info_len}; expected the {INFO_NBYTES[kind]} bytes of {kind.name}"
+        raise CodedError(HcclResult.HCCL_E_PARA, text)
+    if kind is HcclConfigType.HCCL_CONFIG_TYPE_OP_EXPANSION_MODE:
+        return HcclOpExpansionMode.HCCL_OP_EXPANSION_MODE_HOST
+    if kind is HcclConfigType.HCCL_CONFIG_TYPE_HCCL_ALGO:
+        return str(settings.hccl_algo or "")
+    raise CodedError(HcclResult.HCCL_E_NOT_SUPPORT, f"{kind.name}: ranks share memory, and have no channels of UB")
+
+
 # ---- looking ----
 
 
@@ -217,9 +256,7 @@ def HcclGetCommName(comm: int, /) -> str:
 @returns_value_and_result
 def HcclCommGetHandleWithName(name: str, /) -> int:
     """(comm, ret) of the latest with this name. HCCL_E_NOT_FOUND: this process has none."""
-    if not isinstance(name, str):
-        raise TypeError(f"name is a {type(name).__name__}; expected a str")
-    return _handle_named(name)
+    return handle_named(name)
 
 
 @returns_value_and_result
@@ -234,20 +271,6 @@ def HcclGetCommAsyncError(comm: int, /) -> HcclResult:
 def HcclGetErrorString(result: int, /) -> str:
     """What HCCL calls a result; "unknown error" for any other integer."""
     return {int(code): text for code, text in ERROR_STRINGS.items()}.get(integer("result", result), "unknown error")
-
-
-# ---- ending ----
-
-
-@returns_result
-def HcclCommDestroy(comm: int, /) -> None:
-    """The communicator is used no more by this rank. Waits for nobody. HCCL_E_AGAIN: a call runs, or is queued."""
-    communicator = find_communicator(comm)
-    if communicator._in_use():
-        text = f'communicator "{communicator.name}" is in use: synchronize its streams, then destroy it'
-        raise CodedError(HcclResult.HCCL_E_AGAIN, text)
-    communicators.remove(comm)
-    communicator.destroy()
 
 
 def _settings(config: HcclCommConfig | None) -> Settings:
@@ -273,13 +296,6 @@ def _name(config: HcclCommConfig | None) -> str | None:
     if name and any(each.name == name for _, each in communicators.items()):
         raise CodedError(HcclResult.HCCL_E_PARA, f"hcclCommName={name!r}: this process has a communicator of that name")
     return name or None
-
-
-def _handle_named(name: str) -> int:
-    for handle, communicator in reversed(communicators.items()):
-        if communicator.name == name:
-            return handle
-    raise CodedError(HcclResult.HCCL_E_NOT_FOUND, f"name={name!r}: no communicator of this process has it")
 
 
 _deterministic: int | None = None

@@ -19,11 +19,12 @@ from .arguments import RefusedError
 from .c_conventions import (
     MOST_ELEMENTS,
     Elements,
+    device_of,
     dtype_of,
-    find_communicator,
     find_stream,
     op_of,
     returns_result,
+    usable_communicator,
 )
 from .communicator import Communicator
 from .splits import matrix, whole_numbers
@@ -67,9 +68,9 @@ def HcclBatchSendRecv(items: Sequence[HcclSendRecvItem], item_num: int, comm: in
 
 def _queue_items(kind: str, items: Sequence[HcclSendRecvItem], comm: int, stream: int) -> None:
     """Queues a transfer. If an argument is wrong, what is queued is its refusal, for the other sides to learn of it."""
-    communicator, on = find_communicator(comm), find_stream(stream)
+    communicator, on = usable_communicator(comm), find_stream(stream)
     try:
-        arrays = [_as_item(item, _memory_of(item)) for item in items]
+        arrays = [_as_item(item, _memory_of(communicator, item)) for item in items]
     except RefusedError as error:
         unused = np.empty(0, np.int8)
         known = [_as_item(item, unused) for item in items if item.sendRecvType in tuple(HcclSendRecvType)]
@@ -83,10 +84,10 @@ def _as_item(item: HcclSendRecvItem, array: Array) -> Send | Recv:
     return Send(array, item.remoteRank) if sends else Recv(array, item.remoteRank)
 
 
-def _memory_of(item: HcclSendRecvItem) -> Array:
+def _memory_of(communicator: Communicator, item: HcclSendRecvItem) -> Array:
     if integer("sendRecvType", item.sendRecvType) not in tuple(HcclSendRecvType):
         raise RefusedError(f"sendRecvType={item.sendRecvType}; expected HCCL_SEND (0) or HCCL_RECV (1)")
-    return Elements(_count("count", item.count), dtype_of(item.dataType)).at("buf", item.buf)
+    return _elements(communicator, "count", item.count, item.dataType).at("buf", item.buf)
 
 
 # ---- blocks that differ in count ----
@@ -107,8 +108,8 @@ def HcclAllGatherV(
     """Every rank's `send_count` elements, which are recv_counts[rank], at recv_displs[rank] of every rank's recv."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
-        x = Elements(_count("send_count", send_count), dtype_of(dtype)).at("send", send)
-        out = _blocks("recv", recv, recv_counts, recv_displs, dtype)
+        x = _elements(communicator, "send_count", send_count, dtype).at("send", send)
+        out = _blocks(communicator, "recv", recv, recv_counts, recv_displs, dtype)
         communicator.all_gather_v(x, out, recv_counts, recv_displs, on)
 
     _queue_split("all_gather_v", comm, stream, queue)
@@ -130,8 +131,8 @@ def HcclReduceScatterV(
     """Fold send; rank r's recv gets the recv_count = send_counts[r] elements at send_displs[r] of the result."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
-        out = Elements(_count("recv_count", recv_count), dtype_of(dtype)).at("recv", recv)
-        x = _blocks("send", send, send_counts, send_displs, dtype)
+        out = _elements(communicator, "recv_count", recv_count, dtype).at("recv", recv)
+        x = _blocks(communicator, "send", send, send_counts, send_displs, dtype)
         communicator.reduce_scatter_v(x, out, send_counts, op_of(op), send_displs, on)
 
     _queue_split("reduce_scatter_v", comm, stream, queue)
@@ -155,8 +156,8 @@ def HcclAlltoAllV(
     recv_displs[i] of recv."""
 
     def queue(communicator: Communicator, on: Stream) -> None:
-        x = _blocks("send", send, send_counts, send_displs, send_type)
-        out = _blocks("recv", recv, recv_counts, recv_displs, recv_type)
+        x = _blocks(communicator, "send", send, send_counts, send_displs, send_type)
+        out = _blocks(communicator, "recv", recv, recv_counts, recv_displs, recv_type)
         communicator.all_to_all_v(x, send_counts, out, recv_counts, send_displs, recv_displs, on)
 
     _queue_split("all_to_all_v", comm, stream, queue)
@@ -179,15 +180,16 @@ def HcclAlltoAllVC(
         size, rank = communicator.size, communicator.rank
         flat = whole_numbers("send_count_matrix", send_count_matrix)
         rows = matrix([flat[row * size : (row + 1) * size] for row in range(-(-len(flat) // size))], size)
-        x = Elements(sum(rows[rank]), dtype_of(send_type)).at("send", send)
-        out = Elements(sum(row[rank] for row in rows), dtype_of(recv_type)).at("recv", recv)
+        x = _elements(communicator, "row of send_count_matrix", sum(rows[rank]), send_type).at("send", send)
+        count = sum(row[rank] for row in rows)
+        out = _elements(communicator, "column of send_count_matrix", count, recv_type).at("recv", recv)
         communicator.all_to_all_vc(x, rows, out, on)
 
     _queue_split("all_to_all_vc", comm, stream, queue)
 
 
 def _queue_split(name: str, comm: int, stream: int, queue: Callable[[Communicator, Stream], None]) -> None:
-    communicator, on = find_communicator(comm), find_stream(stream)
+    communicator, on = usable_communicator(comm), find_stream(stream)
     try:
         queue(communicator, on)
     except RefusedError as error:
@@ -195,14 +197,15 @@ def _queue_split(name: str, comm: int, stream: int, queue: Callable[[Communicato
         raise
 
 
-def _blocks(name: str, address: int, counts: Any, displs: Any, dtype: int) -> Array:
+def _blocks(communicator: Communicator, name: str, address: int, counts: Any, displs: Any, dtype: int) -> Array:
     """All elements up to the end of the last block."""
     numbers, starts = whole_numbers(f"{name}_counts", counts), whole_numbers(f"{name}_displs", displs)
     ends = [start + count for start, count in zip(starts, numbers, strict=False) if count]
-    return Elements(_count(f"the end of {name}", max(ends, default=0)), dtype_of(dtype)).at(name, address)
+    return _elements(communicator, f"the end of {name}", max(ends, default=0), dtype).at(name, address)
 
 
-def _count(name: str, count: int) -> int:
+def _elements(communicator: Communicator, name: str, count: int, dtype: int) -> Elements:
+    """name: of the count."""
     if not 0 <= integer(name, count) <= MOST_ELEMENTS:
         raise RefusedError(f"{name}={count}; expected 0 to {MOST_ELEMENTS}")
-    return count
+    return Elements(count, dtype_of(dtype), device_of(communicator))

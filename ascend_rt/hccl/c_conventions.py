@@ -60,6 +60,19 @@ def returns_value_and_result(function: Callable[P, Value]) -> Callable[P, tuple[
     return call
 
 
+def returns_values_and_result(
+    function: Callable[P, tuple[int, int]],
+) -> Callable[P, tuple[int, int, HcclResult]]:
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> tuple[int, int, HcclResult]:
+        try:
+            return *function(*args, **kwargs), HcclResult.HCCL_SUCCESS
+        except (CodedError, AclError, HcclError) as error:
+            return 0, 0, result_of(error)
+
+    return call
+
+
 def result_of(error: AclError | HcclError | RefusedError | CodedError) -> HcclResult:
     set_recent_err_msg(str(error))
     if isinstance(error, AclError):
@@ -74,8 +87,8 @@ def result_of(error: AclError | HcclError | RefusedError | CodedError) -> HcclRe
 class Elements:
     """Elements of one type in device memory."""
 
-    def __init__(self, count: int, dtype: "np.dtype[Any]") -> None:
-        self._count, self._dtype = count, dtype
+    def __init__(self, count: int, dtype: "np.dtype[Any]", device: local.LocalDevice) -> None:
+        self._count, self._dtype, self._device = count, dtype, device
 
     def at(self, name: str, address: int, blocks: int = 1) -> Array:
         """`blocks` times `count` elements at an address, as an array that keeps their block alive."""
@@ -86,9 +99,9 @@ class Elements:
             raise RefusedError(f"{name} is a null pointer", HcclResult.HCCL_E_PTR)
         if address % self._dtype.itemsize:
             raise RefusedError(f"{name}={address:#x}; expected a multiple of the {self._dtype.itemsize} bytes of dtype")
-        device, nbytes = local.current(), blocks * self._count * self._dtype.itemsize
+        nbytes = blocks * self._count * self._dtype.itemsize
         try:
-            found = own_range(device, name, address, nbytes)
+            found = own_range(self._device, name, address, nbytes)
         except AclError as error:
             raise RefusedError(str(error)) from None
         if found.live is None:
@@ -128,10 +141,38 @@ def root_of(root: int, communicator: Communicator) -> int:
 
 
 def find_communicator(comm: int) -> Communicator:
+    """Also one that is suspended."""
     handle = integer("comm", comm)
     if handle == 0:
         raise CodedError(HcclResult.HCCL_E_PTR, "comm is a null pointer")
     return communicators.get(handle)
+
+
+def usable_communicator(comm: int) -> Communicator:
+    """For what a suspended communicator does not do."""
+    communicator = find_communicator(comm)
+    if communicator._suspended:
+        text = f'communicator "{communicator.name}" is suspended; HcclCommResume, on every rank, ends that'
+        raise CodedError(HcclResult.HCCL_E_SUSPENDING, text)
+    return communicator
+
+
+def device_of(communicator: Communicator) -> local.LocalDevice:
+    """Whose memory its calls take. Where it has only memory of its own (root_info.memory_in), the calling thread's."""
+    for device in local.opened():
+        if device.memory is communicator._memory:
+            return device
+    return local.in_use()
+
+
+def handle_named(name: str) -> int:
+    """The handle of the latest communicator of this name; CodedError (HCCL_E_NOT_FOUND) if there is none."""
+    if not isinstance(name, str):
+        raise TypeError(f"name is a {type(name).__name__}; expected a str")
+    for handle, communicator in reversed(communicators.items()):
+        if communicator.name == name:
+            return handle
+    raise CodedError(HcclResult.HCCL_E_NOT_FOUND, f"name={name!r}: no communicator of this process has it")
 
 
 def find_stream(stream: int) -> Stream:

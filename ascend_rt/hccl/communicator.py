@@ -126,6 +126,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._drop_board.atexit = False
         self.servers = (0,) * self.size
         self._splits = 0
+        self._suspended = False
         self._timeout = settings.hccl_exec_timeout
         self._strict_dtypes = settings.ascend_rt_strict_dtypes
         self._noticed = False

@@ -53,6 +53,12 @@ def finalize() -> None:
         leave()
 
 
+def replace_world(old: Communicator, fresh: Communicator) -> None:
+    """If `old` is what `init` gives, that is `fresh` from here on."""
+    if _world is not None and _world.communicator is old:
+        _world.communicator = fresh
+
+
 def empty(shape: Shape, dtype: npt.DTypeLike = "float32") -> Array:
     """An array of undefined values in device memory: any shape and dtype. DeviceMemoryError when it is full."""
     return _get_world().memory.empty(shape, dtype)

@@ -35,10 +35,7 @@ METHODS = {
 """What a program in Python calls instead."""
 
 NOT_YET = """
-    HcclCommInitAll HcclCommSuspend HcclCommResume HcclCommGetStatus HcclCommRegCommStateCallback HcclGroupStart
-    HcclGroupEnd HcclGroupStatusGet HcclCommSetMemoryRange HcclCommUnsetMemoryRange HcclCommActivateCommMemory
-    HcclCommDeactivateCommMemory HcclCommSymWinRegister HcclCommSymWinDeregister HcclCommSymWinGet
-    HcclSymWinGetPeerPointer HcclCommWorkingDevNicSet HcclConfigGetInfo
+    HcclCommInitAll HcclGroupStart HcclGroupEnd HcclGroupStatusGet
 """
 """What is still to come; a name here that has come says nothing."""
 
