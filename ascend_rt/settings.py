@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from .setting_links import Links as Links
+from .setting_links import LinksOf
 from .setting_row import (
     AlgorithmsOf,
     AnyCase,
@@ -149,6 +151,12 @@ class Settings:
         agree=True,
     )
 
+    ascend_rt_link = Setting(
+        "ASCEND_RT_LINK", LinksOf(), None, "system", "",
+        "Emulated links: reading from and writing to another rank takes the time that such a link would need.",
+        agree=True,
+    )
+
     ascend_rt_spin = Setting(
         "ASCEND_RT_SPIN", Whole(0), None, "debug", "pauses",
         "Pauses of a waiting rank before it yields its core: 100 when each rank has a core, else 0.",
@@ -186,6 +194,11 @@ class Settings:
             text = DETERMINISTIC.get(value, value) if row.name == "HCCL_DETERMINISTIC" else value
             values[row.name] = row.parse({row.name: str(text)}, field)
         return Settings(MappingProxyType(values))
+
+    def with_link(self, text: str) -> "Settings":
+        """These settings with other emulated links; SettingError (EI0016) if ASCEND_RT_LINK would not take the text."""
+        row = type(self).ascend_rt_link
+        return Settings(MappingProxyType({**self.values, row.name: row.parse({row.name: text}, "link")}))
 
     def to_agree_on(self) -> dict[str, str]:
         """The values that must be the same on all ranks of a communicator, as they are written, by name."""

@@ -11,7 +11,7 @@ from ..link.limits import usable_cpus
 from .program import Program
 
 MOST_RANKS = 4094  # the abort word has 12 bits for a rank
-WITH_VALUE = ("-n", "--env", "--timeout", "--grace", "--hbm", "--devices", "--log-dir")
+WITH_VALUE = ("-n", "--env", "--timeout", "--grace", "--hbm", "--devices", "--link", "--log-dir")
 SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 DESCRIPTION = """\
@@ -61,6 +61,8 @@ def parser() -> argparse.ArgumentParser:
     add("--hbm", type=size, metavar="SIZE", help="memory of each device, as 512M or 2G (default: a shared budget)")
     devices = "devices of the host, at least N; a rank may open any (default: N, or ASCEND_RT_DEVICES)"
     add("--devices", type=ranks, metavar="M", help=devices)
+    link = "emulate links between ranks: 2GB/s,5us; 0-1:2GB/s,5us for one pair; several with ; between them"
+    add("--link", metavar="LINK", help=link)
     add("--acl", action="store_true", help="`import acl` of a Python program means ascend_rt.acl: run pyACL programs")
     add("--log-dir", type=Path, metavar="DIR", help="also write the output to DIR/rank_N.stdout and .stderr")
     add("--no-prefix", action="store_true", help="do not begin each line of output with its [rank]")

@@ -108,12 +108,18 @@ def _environment(outer: Mapping[str, str], given: argparse.Namespace) -> dict[st
     environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cpus() // given.n)))
     if given.devices is not None:
         environ["ASCEND_RT_DEVICES"] = str(given.devices)
+    if given.link is not None:
+        environ["ASCEND_RT_LINK"] = given.link
     if given.acl:
         environ["PYTHONPATH"] = os.pathsep.join([str(PYACL), *environ.get("PYTHONPATH", "").split(os.pathsep)])
     try:
-        host_devices(settings.read(environ), given.n)
+        read = settings.read(environ)
+        host_devices(read, given.n)
     except settings.SettingError as error:
         _refuse(str(error))
+    links = read.ascend_rt_link
+    if links is not None and links.highest_rank() >= given.n:
+        _refuse(f"--link {links} names rank {links.highest_rank()}; the job has {given.n} ranks")
     return environ
 
 

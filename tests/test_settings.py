@@ -241,6 +241,7 @@ def test_what_changes_what_ranks_do_together_has_to_agree() -> None:
         ("HCCL_ALGO", "not set"),
         ("HCCL_DETERMINISTIC", "false"),
         ("ASCEND_RT_STRICT_DTYPES", "0"),
+        ("ASCEND_RT_LINK", "not set"),
         ("ASCEND_RT_PACKET_BYTES", "1024"),
         ("ASCEND_RT_PIECE_KIB", "512"),
     ]

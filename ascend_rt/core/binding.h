@@ -141,6 +141,9 @@ void communicator_says_where(void *gil, char *text, size_t nbytes);
 PyObject *call_transfer(PyObject *self, PyObject *args);
 PyObject *set_channel_staging(PyObject *self, PyObject *args);
 
+/* ---- binding_link.c ---- */
+PyObject *set_links(PyObject *self, PyObject *links);
+
 /* ---- binding_task.c ---- */
 
 /* A new task that knows where it is queued: `site` is (code, instruction), or NULL for the innermost Python frame.

@@ -365,6 +365,7 @@ static PyMethodDef methods[] = {
     {"_set_scratch", set_scratch, METH_VARARGS, "Device memory for partial results."},
     {"_set_staging", set_staging, METH_VARARGS, "Device memory for arrays that are not in it."},
     {"_set_table", set_table, METH_VARARGS, "Device memory for the tables of calls whose blocks differ in count."},
+    {"_set_links", set_links, METH_O, "Emulated links to each rank: (nanoseconds per byte, nanoseconds of latency)."},
     {"_tune", tune, METH_VARARGS, "How to wait, and which kernels to run."},
     {"_stop_when_committed", stop_when_committed, METH_NOARGS, "For tests: SIGSTOP after each commit, before any store."},
     {"_in_use", in_use, METH_NOARGS, "Whether a call runs, or is queued."},

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "link.h"
 #include "order.h"
 #include "transfer.h"
 
@@ -228,8 +229,21 @@ static bool receiver_fails(struct transfer *t, struct item *item, enum abort_kin
     return true;
 }
 
+/* Reads elements of an offer, on an emulated link if there is one. */
+static void read_elements(struct transfer *t, struct item *item, uint64_t first, uint64_t count, uint64_t offset)
+{
+    const struct communicator *c = t->communicator;
+    uint64_t since_ns = c->links ? t->host->now_ns(t->host->context) : 0;
+    view_store(&item->view, first, count, c->segment.base + offset);
+    if (c->links)
+        item->due_ns = link_book(c, item->peer, false, since_ns, count * item->view.item_nbytes);
+}
+
 static bool takes(struct transfer *t, struct item *item, struct channel *channel)
 {
+    item->state = ITEM_ARRIVING;
+    if (item->due_ns && t->host->now_ns(t->host->context) < item->due_ns)
+        return false;
     if (settle(&channel->answer, item->round, SETTLED_TAKEN) != SETTLED_TAKEN)
         return receiver_fails(t, item, ABORT_NONE);
     receiver_ends(t, item, CALL_DONE);
@@ -278,7 +292,7 @@ static bool receiver_meets_offer(struct transfer *t, struct item *item)
         item->state = ITEM_DRAINING;
         return true;
     }
-    view_store(&item->view, 0, item->count, t->communicator->segment.base + channel->offer.offset);
+    read_elements(t, item, 0, item->count, channel->offer.offset);
     return takes(t, item, channel);
 }
 
@@ -293,8 +307,7 @@ static bool receiver_drains(struct transfer *t, struct item *item)
         return receiver_fails(t, item, ABORT_OVERRUN);
     for (; item->pieces < filled; item->pieces++) {
         uint64_t offset = piece_offset(channel->offer.offset, piece_count, item->view.item_nbytes, item->pieces);
-        view_store(&item->view, item->pieces * piece_count, elements_of_piece(item->count, piece_count, item->pieces),
-                   t->communicator->segment.base + offset);
+        read_elements(t, item, item->pieces * piece_count, elements_of_piece(item->count, piece_count, item->pieces), offset);
     }
     store_release(&channel->answer.drained, tag(item->round, item->pieces));
     if (item->pieces == all)
@@ -343,6 +356,7 @@ bool item_advance(struct transfer *t, struct item *item)
     case ITEM_TELLING: return sender_has_told(t, item);
     case ITEM_AWAITING: return receiver_meets_offer(t, item);
     case ITEM_DRAINING: return receiver_drains(t, item);
+    case ITEM_ARRIVING: return takes(t, item, channel_of(t, item));
     case ITEM_LISTENING: return receiver_listens(t, item);
     case ITEM_OVER: break;
     }
@@ -363,6 +377,7 @@ void item_abandon(struct transfer *t, struct item *item)
         break;
     case ITEM_AWAITING:
     case ITEM_DRAINING:
+    case ITEM_ARRIVING:
         finish(t, item, CALL_ABORTED);
         break;
     case ITEM_QUEUED:

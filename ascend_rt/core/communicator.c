@@ -64,6 +64,7 @@ void communicator_close(struct communicator *c)
     for (int side = 0; side < SIDES; side++)
         free(c->ends[side]);
     failure_release(c->failure);
+    free(c->links);
     free(c->choices);
     free(c->members);
     free(c->posted);

@@ -120,6 +120,7 @@ struct communicator {
     bool ended;        /* this rank has given up: it never touches the board again */
     uint32_t quiescing; /* rank of the job + 1 whose way out of the data phase is all that this rank waits for; 0 */
     struct failure *failure; /* of the call that failed last */
+    struct links *links;     /* link.h; NULL: memory is all that limits */
 
     struct choice **choices;
     size_t nchoices;
@@ -215,7 +216,9 @@ struct split {
 struct split *split_hold(struct split *split);
 void split_release(struct split *split);
 enum call_end split_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
-void split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece, const struct step *step);
+/* Returns how many elements were read from each source. */
+uint64_t split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece,
+                    const struct step *step);
 
 /* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
 bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct issue *issue,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "communicator.h"
+#include "link.h"
 
 const char *exchange_read(struct exchange *exchange, const int32_t *words, size_t nwords, uint32_t ranks)
 {
@@ -81,5 +82,9 @@ enum call_end exchange_run(struct communicator *c, const struct issue *issue, co
     enum call_end end = board_round(c, said, false);
     if (end == CALL_DONE && issue->count)
         take_blocks(&taking);
+    if (end == CALL_DONE && c->links) {
+        link_book_round(c, taking.nbytes);
+        link_settle(c);
+    }
     return end;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "communicator.h"
+#include "link.h"
 
 static uint64_t buffer_nbytes(const struct plan *plan, const struct cut *cut, enum buffer buffer, size_t item_nbytes)
 {
@@ -119,16 +120,28 @@ static void reduce(struct communicator *c, const struct run *run, const struct s
     find_reduce(issue->dtype, op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
 }
 
-static void move(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue)
+/* Returns how many elements were read from each source, as split_move does. */
+static uint64_t move(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue)
 {
     struct run run = {c, &issue->choice->plan, cut, issue->count, dtype_nbytes(issue->dtype), 0, 0};
+    uint64_t moved = 0;
     for (; run.done < (uint32_t)step->n; run.done += run.chunks) {
         uint64_t count = next_run(&run, step);
+        moved += count;
         if (count && step->kind == STEP_COPY)
             copy(&run, step, count);
         else if (count)
             reduce(c, &run, step, count, issue);
     }
+    return moved;
+}
+
+static void move_over_links(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue,
+                            const struct piece *piece)
+{
+    uint64_t since_ns = c->waiter.host.now_ns(c->waiter.host.context);
+    uint64_t moved = issue->split ? split_move(c, issue, piece, step) : move(c, cut, step, issue);
+    link_book_step(c, step, since_ns, moved * dtype_nbytes(issue->dtype));
 }
 
 /* WAIT_ARRIVED when all steps are done; else how the wait for *peer ended. */
@@ -140,6 +153,8 @@ enum wait_end plan_run(struct communicator *c, const struct plan *plan, const st
         *peer = (uint32_t)step->peer;
         switch (step->kind) {
         case STEP_POST:
+            if (c->links)
+                link_settle(c);
             notify_post(&c->waiter.host, &board_pair(c->board, c->size, c->rank, *peer)->posted, ++c->posted[*peer]);
             break;
         case STEP_WAIT: {
@@ -151,12 +166,16 @@ enum wait_end plan_run(struct communicator *c, const struct plan *plan, const st
         }
         case STEP_COPY:
         case STEP_REDUCE:
-            if (issue->split)
+            if (c->links)
+                move_over_links(c, &cut, step, issue, piece);
+            else if (issue->split)
                 split_move(c, issue, piece, step);
             else
                 move(c, &cut, step, issue);
             break;
         }
     }
+    if (c->links)
+        link_settle(c);
     return WAIT_ARRIVED;
 }

@@ -202,7 +202,12 @@ struct left {
 /* One direction of one pair.  Writer: the poster, number = how many tokens it has posted.  Reader: the other rank. */
 struct pair {
     struct notify posted;
-    uint8_t to_line[LINE_NBYTES - 4];
+    uint32_t reserved;
+    /* On the board of the world, if links are emulated: when the link from the one to the other has carried all that was
+     * booked on it so far, CLOCK_MONOTONIC.  Writers: both ranks, any thread, compare-and-swap; relaxed would do, since
+     * nothing is concluded from it but how long to sleep. */
+    _Atomic uint64_t link_free_ns;
+    uint8_t to_line[LINE_NBYTES - 16];
 };
 
 /* Text beside a line.  Writer: the rank, before it posts a line that has LINE_NOTE.  Readers: every member of that round. */

@@ -128,14 +128,16 @@ static unsigned char *address(const struct communicator *c, const struct issue *
     return base + (start + piece->first) * item_nbytes;
 }
 
-void split_move(struct communicator *c, const struct issue *issue, const struct piece *piece, const struct step *step)
+uint64_t split_move(struct communicator *c, const struct issue *issue, const struct piece *piece, const struct step *step)
 {
     const struct place *first = &step->dst[0];
     const enum split_row counts = first->buffer == BUFFER_IN ? IN_COUNTS : OUT_COUNTS;
+    uint64_t moved = 0;
     for (uint32_t k = 0; k < (uint32_t)step->n; k++) {
         uint64_t count = part_of(piece, entry(c, (uint32_t)first->rank, counts, (uint32_t)first->chunk + k));
         if (count == 0)
             continue;
+        moved += count;
         for (int32_t i = 0; i < step->ndst; i++)
             c->dsts[i] = address(c, issue, piece, &step->dst[i], (uint32_t)step->dst[i].chunk + k);
         for (int32_t i = 0; i < step->nsrc; i++)
@@ -145,6 +147,7 @@ void split_move(struct communicator *c, const struct issue *issue, const struct 
         else
             find_reduce(issue->dtype, issue->op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
     }
+    return moved;
 }
 
 static void stage(const struct communicator *c, const struct issue *issue, const struct piece *piece, enum buffer buffer)

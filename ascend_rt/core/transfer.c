@@ -1,6 +1,7 @@
 /* Running a transfer: all its items at once, and one wait for all of them. */
 #include "transfer.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,8 @@ static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t wait
     t->culprit = first->peer;
     if (!t->reported)
         report_wait(t, first, now);
+    if (now >= t->arrival_ns)
+        return WAIT_TIMEOUT;
     return waiter->timeout_ns && t->idle_ns >= waiter->timeout_ns ? WAIT_TIMEOUT : WAIT_ARRIVED;
 }
 
@@ -147,6 +150,30 @@ static void give_up(struct transfer *t, enum wait_end end)
     t->given_up = true;
 }
 
+/* When the first of what is on emulated links will have arrived; UINT64_MAX if nothing is. */
+static uint64_t next_arrival_ns(const struct transfer *t)
+{
+    uint64_t next = UINT64_MAX;
+    for (uint32_t i = 0; i < t->nitems; i++)
+        if (t->items[i].state == ITEM_ARRIVING && t->items[i].due_ns < next)
+            next = t->items[i].due_ns;
+    return next;
+}
+
+/* As `notify_wait`, but no longer than until something arrives; then it ends as if there was no more time. */
+static enum wait_end wait_for_bell(struct transfer *t, struct notify *bell, uint32_t number)
+{
+    t->arrival_ns = next_arrival_ns(t);
+    if (t->arrival_ns == UINT64_MAX)
+        return notify_wait(t->host, t->patience, bell, number, look_around, t);
+    uint64_t now_ns = t->host->now_ns(t->host->context);
+    uint64_t left_ns = t->arrival_ns > now_ns ? t->arrival_ns - now_ns : 0;
+    struct patience until = {.sleep_ns = left_ns < t->patience->sleep_ns ? left_ns : t->patience->sleep_ns};
+    enum wait_end end = notify_wait(t->host, &until, bell, number, look_around, t);
+    t->patience->late_sleeps += until.late_sleeps;
+    return end;
+}
+
 static void run_items(struct transfer *t)
 {
     struct notify *bell = &board_bell(t->communicator->board, t->communicator->size, t->communicator->rank)->rung;
@@ -157,7 +184,7 @@ static void run_items(struct transfer *t)
             break;
         if (moved)
             continue;
-        enum wait_end end = notify_wait(t->host, t->patience, bell, rung + 1, look_around, t);
+        enum wait_end end = wait_for_bell(t, bell, rung + 1);
         if (end != WAIT_ARRIVED && !t->given_up && !advance_all(t))
             give_up(t, end);
     }

@@ -26,6 +26,7 @@ enum item_state {
     ITEM_TELLING,   /* sender: until the receiver has read where the sender was called */
     ITEM_AWAITING,  /* receiver: for the offer */
     ITEM_DRAINING,  /* receiver: for pieces */
+    ITEM_ARRIVING,  /* receiver: until an emulated link would have brought it all */
     ITEM_LISTENING, /* receiver: for where the sender was called */
     ITEM_OVER,
 };
@@ -45,6 +46,7 @@ struct item {
 
     enum item_state state;
     uint32_t round, pieces;
+    uint64_t due_ns;      /* receiver: when an emulated link will have brought what was read so far; 0: there is none */
     enum call_end end;
     struct failure *failure; /* CALL_DIFFERS */
 };
@@ -61,6 +63,7 @@ struct transfer {
     bool reported;           /* what it waits for, in this rank's line */
     uint64_t looked_ns;      /* when it looked around last; 0: not since something has moved */
     uint64_t idle_ns;        /* for how long nothing has moved then */
+    uint64_t arrival_ns;     /* when something on an emulated link will have arrived; UINT64_MAX: nothing is on one */
     uint32_t culprit;        /* the peer for whose sake a wait has ended */
     char where[WHERE_NBYTES]; /* the line of the program, once it was asked for */
     uint32_t nitems, nover;

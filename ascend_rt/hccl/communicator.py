@@ -113,6 +113,8 @@ class Communicator(Collectives, Splits, Transfers):
             self._buffers.piece,
             self._buffers.scratch,
         )
+        if settings.ascend_rt_link is not None:
+            self._set_links(settings.ascend_rt_link.costs(membership.rank, members))
         return self
 
     def __init__(

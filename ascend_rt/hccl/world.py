@@ -24,19 +24,29 @@ from .groups import Place, form
 class World:
     membership: Membership
     memory: DeviceMemory
+    settings: Settings
     communicator: Communicator
 
 
 _world: World | None = None
 
 
-def init() -> Communicator:
+def init(*, link: str | None = None) -> Communicator:
     """Join the job that hccl-run describes in the environment; a world of one without a launcher. Again: the same.
 
+    link    emulated links, as ASCEND_RT_LINK and instead of it; the same on all ranks. Only the call that joins can say
+
     Blocks until every rank has joined, at most HCCL_CONNECT_TIMEOUT seconds. Raises SettingError (EI0001) for a bad
-    variable of this rank, and HcclError if one of another rank is bad or the job cannot be joined.
+    variable of this rank or (EI0016) a bad link, ValueError for a link that the world does not have, and HcclError if a
+    variable of another rank is bad or the job cannot be joined.
     """
-    return _get_world().communicator
+    if link is None:
+        return _get_world().communicator
+    world = _get_world(link)
+    wanted, has = world.settings.with_link(link).ascend_rt_link, world.settings.ascend_rt_link
+    if wanted != has:
+        raise ValueError(f"rt.init(link={link!r}): the world has been made, with {has or 'no emulated links'}")
+    return world.communicator
 
 
 def finalize() -> None:
@@ -74,19 +84,20 @@ def array(values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
     return _get_world().memory.array(values, dtype)
 
 
-def _get_world() -> World:
+def _get_world(link: str | None = None) -> World:
     global _world
     if _world is None:
-        settings = _examined()
+        settings = _examined() if link is None else _examined().with_link(link)
         try:
             device = current()
             device.membership.await_all(settings.hccl_connect_timeout)
         except JoinError as error:
             log.write(log.ERROR, str(error))
             raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
+        _check_links(settings, device.membership.size)
         place = Place(WORLD, device.membership.rank, device.membership.size)
         communicator = form(device.membership, device.memory, settings, place, WORLD)
-        _world = World(device.membership, device.memory, communicator)
+        _world = World(device.membership, device.memory, settings, communicator)
         os.register_at_fork(after_in_child=_forget)
         atexit.register(finalize)
     return _world
@@ -106,6 +117,12 @@ def _examined() -> Settings:
         with contextlib.suppress(JoinError, GroupError, SettingError):
             enter_job(settings).refuse_group(WORLD, str(wrong), settings.hccl_connect_timeout)
     raise wrong
+
+
+def _check_links(settings: Settings, size: int) -> None:
+    links = settings.ascend_rt_link
+    if links is not None and links.highest_rank() >= size:
+        raise ValueError(f"link={links} names rank {links.highest_rank()}; the job has {size} ranks")
 
 
 def _forget() -> None:
