@@ -10,11 +10,11 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import settings as settings_module
-from ..core._core import Block
+from ..core._core import Block, Segment
 from ..diag.log import INFO, WARNING, open_log
 from ..link.devices import host_devices, visible_devices
 from ..link.membership import Membership
@@ -140,6 +140,8 @@ events: Handles[OwnedEvent] = Handles("event")
 notifies: Handles[OwnedNotify] = Handles("notify")
 
 _membership: Membership | None = None
+# Every job that this process has joined: it may have moved from one to another.
+_joined: list[Membership] = []
 _devices: dict[int, LocalDevice] = {}
 _home: LocalDevice | None = None
 _lock = threading.Lock()
@@ -155,8 +157,11 @@ def current() -> LocalDevice:
     return _home
 
 
-def open_device(index: int) -> LocalDevice:
-    """A device of the job, which is joined if it has not been: see `current`. AclError (107001): there is none such."""
+def open_device(index: int, of_rank: Membership | None = None) -> LocalDevice:
+    """A device of the job, which is joined if it has not been: see `current`. AclError (107001): there is none such.
+
+    of_rank: whose part of its memory is taken, where this process is several ranks.
+    """
     with _lock:
         device = _devices.get(index)
         if device is not None:
@@ -164,33 +169,38 @@ def open_device(index: int) -> LocalDevice:
         settings = settings_module.read()
         if _membership is None:
             check_device(index, settings)
-        membership = _enter(settings)
+        membership = of_rank or _enter(settings)
         check_device(index, settings)
         memory = DeviceMemory(membership.segment, host_id(index, settings), membership.rank, index)
         _devices[index] = LocalDevice(membership, memory, index)
         return _devices[index]
 
 
-def move_to(membership: Membership) -> bool:
+def move_to(membership: Membership, by_device: Mapping[int, Membership] | None = None) -> bool:
     """Have this process's devices in another job from here on, if it is a world of one and nothing is allocated on
-    them; whether that is so. It is at home then on the device that is set in the calling thread, if one is."""
+    them; whether that is so. It is at home then on the device that is set in the calling thread, if one is.
+
+    by_device: where it is several ranks there, whose a device is; the others are of `membership`.
+    """
     global _membership, _home
     settings = settings_module.read()
     with _lock:
         alone = _membership is None or _membership.size == 1
         if not alone or any(device.memory.device.in_use for device in _devices.values()):
             return False
-        if _membership is None:
-            atexit.register(leave)
-        _membership = membership
-        open_log(settings).rank = membership.rank
+        _join(membership, settings)
         for index, device in _devices.items():
             on_host = host_id(index % device_count(settings), settings)
-            device.membership = membership
-            device.memory = DeviceMemory(membership.segment, on_host, membership.rank, index)
+            device.membership = (by_device or {}).get(index, membership)
+            device.memory = DeviceMemory(membership.segment, on_host, device.membership.rank, index)
         if current_context_handle():
             _home = current_context().device
         return True
+
+
+def joined_segment() -> Segment | None:
+    """The memory of the job that this process is in, if it has joined one."""
+    return None if _membership is None else _membership.segment
 
 
 def enter_job(settings: settings_module.Settings) -> Membership:
@@ -200,18 +210,25 @@ def enter_job(settings: settings_module.Settings) -> Membership:
 
 
 def _enter(settings: settings_module.Settings) -> Membership:
-    global _membership
     if _membership is None:
         log = open_log(settings)
-        _membership = enter(settings)
-        log.rank = _membership.rank
-        atexit.register(leave)
+        _join(enter(settings), settings)
+        assert _membership is not None
         log.write(INFO, f"rank {_membership.rank} of {_membership.size} has joined its job; {settings}")
         for notice in settings_module.notices():
             log.write(WARNING, notice)
             if _membership.rank == 0:
                 print(f"rank 0: {notice}", file=sys.stderr, flush=True)
     return _membership
+
+
+def _join(membership: Membership, settings: settings_module.Settings) -> None:
+    global _membership
+    if not _joined:
+        atexit.register(leave)
+    _membership = membership
+    _joined.append(membership)
+    open_log(settings).rank = membership.rank
 
 
 def device_count(settings: settings_module.Settings) -> int:
@@ -339,7 +356,8 @@ def stop_streams() -> None:
     if dropped:
         calls = "1 queued call" if dropped == 1 else f"{dropped} queued calls"
         print(f"rank {_membership.rank} left with {calls} not run", file=sys.stderr, flush=True)
-    _membership.left_undone(dropped + len(failures))
+    for membership in _joined:
+        membership.left_undone(dropped + len(failures))
 
 
 def leave() -> None:
@@ -348,7 +366,8 @@ def leave() -> None:
     if _membership is not None:
         stop_streams()
         forget_exports(withdraw=True)
-        _membership.close()
+        for membership in _joined:
+            membership.close()
         _membership = None
         _forget_objects()
 
@@ -366,6 +385,7 @@ def _forget() -> None:
 def _forget_objects() -> None:
     global _home
     _home = None
+    _joined.clear()
     _devices.clear()
     for handles in (contexts, streams, events, notifies):
         handles.clear()

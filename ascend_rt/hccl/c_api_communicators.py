@@ -18,7 +18,7 @@ from .. import settings as settings_module
 from ..acl.return_codes import integer
 from ..diag.vocabulary import AbortKind, split_abort_word
 from ..settings import SettingError, Settings
-from . import rank_table, root_info
+from . import rank_table, rank_threads, root_info
 from .c_conventions import (
     CodedError,
     communicators,
@@ -130,6 +130,21 @@ def HcclCommInitClusterInfoConfig(path: str, rank: int, config: HcclCommConfig |
     if not isinstance(path, str):
         raise TypeError(f"path is a {type(path).__name__}; expected a str")
     return communicators.add(rank_table.communicator(path, integer("rank", rank), _settings(config), _name(config)))
+
+
+@returns_value_and_result
+def HcclCommInitAll(ndev: int, devices: Sequence[int], /) -> list[int]:
+    """(comms, ret): a communicator for each of the `ndev` devices, in their order; its ranks are threads of this one
+    process, of which each sets its device and uses its handle. Waits for nobody.
+
+    Call it before memory is allocated: that which is there already goes through the job's memory in pieces. Devices
+    that ASCEND_RT_DEVICES does not count are there because they are named here. One thread may do for all ranks, as
+    long as it only queues; a rank whose thread ends is missed at HCCL_EXEC_TIMEOUT, or told by HcclCommDestroy.
+    """
+    indices = [integer("devices", each) for each in devices]
+    if integer("ndev", ndev) != len(indices):
+        raise CodedError(HcclResult.HCCL_E_PARA, f"ndev={ndev}, devices={indices}; expected so many devices")
+    return [communicators.add(each) for each in rank_threads.communicators(indices, _settings(None))]
 
 
 @returns_value_and_result

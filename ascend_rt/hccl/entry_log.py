@@ -16,6 +16,7 @@ from ..diag.call_site import call_site
 from ..diag.log import open_log
 from ..plan.collectives import COLLECTIVES
 from ..plan.split import NUMBERS
+from ..settings import Settings
 from .communicator import Communicator
 from .transfers import TRANSFERS, Recv, Send
 
@@ -25,6 +26,11 @@ LONGEST = 80
 
 class LoggedCommunicator(Communicator):
     """A communicator that logs each call; its methods are made below."""
+
+
+def communicator_class(settings: Settings) -> type[Communicator]:
+    """What a communicator of these settings is."""
+    return LoggedCommunicator if settings.hccl_entry_log_enable else Communicator
 
 
 def hccl_name(method: str) -> str:

@@ -48,8 +48,7 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
     HcclError: somebody has ended (HCCL_E_REMOTE) or does not come (HCCL_E_TIMEOUT), the ranks do not agree
     (HCCL_E_PARA), there are too many communicators (HCCL_E_MEMORY).
     """
-    from .communicator import Communicator
-    from .entry_log import LoggedCommunicator
+    from .entry_log import communicator_class
 
     terms = "\n".join(f"{setting}={value}" for setting, value in settings.to_agree_on().items())
     try:
@@ -69,8 +68,7 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
         failed = HcclError(code, f'communicator "{name}": {error}', ranks, ei)
         log.write(log.ERROR, str(failed))
         raise failed from None
-    made = LoggedCommunicator if settings.hccl_entry_log_enable else Communicator
-    return made(membership, memory, settings, group, name)
+    return communicator_class(settings)(membership, memory, settings, group, name)
 
 
 def split(parent: Communicator, color: int | None, key: int | None) -> Communicator | None:

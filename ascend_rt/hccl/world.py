@@ -90,6 +90,9 @@ def _get_world(link: str | None = None) -> World:
         settings = _examined() if link is None else _examined().with_link(link)
         try:
             device = current()
+            if device.membership.shares_process:
+                text = "this process is several ranks (HcclCommInitAll): each thread uses the communicator of its rank"
+                raise HcclError(HcclResult.HCCL_E_UNAVAIL, text)
             device.membership.await_all(settings.hccl_connect_timeout)
         except JoinError as error:
             log.write(log.ERROR, str(error))

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from ..core._core import Segment
 from .errors import GroupError, JoinError
-from .groups import REFUSED, Groups
+from .groups import REFUSED
+from .local_server import LocalServer
 from .process import CAUSE_UNKNOWN, WatchedProcess, ending, open_pidfd, process_state
 from .states import AbortKind, RankState
 
@@ -44,8 +45,10 @@ class Membership:
     alone_because    why a world of one is not the job that the environment speaks of; empty if it is
     """
 
-    def __init__(self, rank: int, segment: Segment, connection: socket.socket | None) -> None:
-        """connection: None for a world of one, which is its own server."""
+    def __init__(
+        self, rank: int, segment: Segment, connection: socket.socket | None, server: LocalServer | None = None
+    ) -> None:
+        """connection: to the server of the job; None: that is in this process, `server`."""
         self.rank, self.size, self.segment = rank, segment.ranks, segment
         self._connection = connection
         self._process = os.getpid()
@@ -57,7 +60,14 @@ class Membership:
         self._boards: set[int] = set()
         self.alone_because = ""
         self._everybody_is_here, self._gone = connection is None, -1
-        self._groups = Groups(segment, lambda _, packet: self._hear(packet)) if connection is None else None
+        self._server = server
+        if server is not None:
+            server.seat(rank, self._hear)
+
+    @property
+    def shares_process(self) -> bool:
+        """Whether other ranks of the job are threads of this process."""
+        return self._server is not None and self.size > 1
 
     def await_all(self, timeout: float) -> None:
         """Block until every rank has joined, for `timeout` seconds at most. Again: returns at once. JoinError names who
@@ -164,8 +174,8 @@ class Membership:
         """Say what will be answered."""
         if self._process != os.getpid():
             raise GroupError(f"this process is a fork of rank {self.rank}, and no rank", "fork")
-        if self._groups is not None:
-            self._groups.heard(0, packet)
+        if self._server is not None:
+            self._server.heard(self.rank, packet)
             return
         with self._lock:
             if self._connection is None:
@@ -180,8 +190,8 @@ class Membership:
         """Say what needs no answer. In a fork of the rank: nothing, since that is no rank."""
         if self._process != os.getpid():
             return
-        if self._groups is not None:
-            self._groups.heard(0, packet)
+        if self._server is not None:
+            self._server.heard(self.rank, packet)
         # Either the server has not read the last ones yet, and the caller says it again; or it is gone, which shows.
         with self._lock, contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
             if self._connection is not None:
@@ -189,6 +199,8 @@ class Membership:
 
     def _wait(self, done: Callable[[], bool], timeout: float) -> bool:
         """Whether it is done in time; hears the server meanwhile. GroupError when that is gone."""
+        if self._server is not None:
+            return self._server.wait(done, timeout)
         deadline = time.monotonic() + timeout
         while not done():
             with self._lock:

@@ -34,6 +34,7 @@ from ..settings import Settings
 from . import meeting
 from .devices import host_devices
 from .errors import JoinError
+from .local_server import LocalServer
 from .membership import PACKET_NBYTES, Membership
 from .placement import Placement, place
 from .process import open_pidfd
@@ -116,9 +117,15 @@ def enter_private(name: str, rank: int, size: int, timeout: int) -> Membership:
 
 def world_of_one(devices: int) -> Membership:
     """A job of this process alone, which is also its server."""
-    segment = make_job_memory(1, devices=devices)
-    segment.set_state(0, RankState.RUNNING, pid=os.getpid())
-    return Membership(0, segment, None)
+    return ranks_of_this_process(make_job_memory(1, devices=devices))[0]
+
+
+def ranks_of_this_process(segment: Segment) -> list[Membership]:
+    """A job all of whose ranks are threads of this process, which is also its server, by rank."""
+    server = LocalServer(segment)
+    for rank in range(segment.ranks):
+        segment.set_state(rank, RankState.RUNNING, pid=os.getpid())
+    return [Membership(rank, segment, None, server) for rank in range(segment.ranks)]
 
 
 def _meet(placement: Placement, timeout: int) -> tuple[socket.socket, tuple[Segment, str]]:

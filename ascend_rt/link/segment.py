@@ -27,17 +27,21 @@ class JobMemoryError(MemoryError):
     """The job's memory cannot be made: says the size that was tried, the limits in force and what to do."""
 
 
-def make_job_memory(ranks: int, hbm: int | None = None, devices: int | None = None) -> Segment:
+def make_job_memory(
+    ranks: int, hbm: int | None = None, devices: int | None = None, like: Segment | None = None
+) -> Segment:
     """The segment of a job of `ranks` ranks on `devices` devices, None: as many.
 
     hbm: bytes that may be allocated on each device; None: any device may take the whole budget, which is 0.8 of the
-    smaller of the machine's memory and the memory limit of the job's cgroup.
+    smaller of the machine's memory and the memory limit of the job's cgroup. like: a job whose budget it has instead.
 
     Raises JobMemoryError if not even windows of 64 MiB, or of `hbm`, can be mapped.
     """
     devices = ranks if devices is None else devices
     budget = int(BUDGET * usable_memory())
     limit, device_limit = (budget, budget) if hbm is None else (devices * hbm, hbm)
+    if like is not None:
+        limit, device_limit = like.hbm_limit, like.hbm_device_limit
     for window in window_sizes(hbm):
         try:
             return Segment.create(ranks, devices, window, min(limit, devices * window), min(device_limit, window))

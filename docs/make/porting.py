@@ -35,7 +35,7 @@ METHODS = {
 """What a program in Python calls instead."""
 
 NOT_YET = """
-    HcclCommInitAll HcclGroupStart HcclGroupEnd HcclGroupStatusGet
+    HcclGroupStart HcclGroupEnd HcclGroupStatusGet
 """
 """What is still to come; a name here that has come says nothing."""
 
