@@ -32,7 +32,6 @@ LONG_WAIT_SECONDS = 10.0
 GRANDCHILDREN_SECONDS = 1.0
 # A rank that had failed of an exception and then had to be ended with one of these has the exit code of the exception.
 LINGERING = (signal.SIGTERM, signal.SIGKILL)
-SAID_EXIT = 1
 UNDONE = 1  # what exit code 0 becomes for a rank that left with queued calls not run
 
 
@@ -203,7 +202,7 @@ class Job:
         rank.end = RankEnd(
             rank=rank.number,
             pid=line.pid,
-            cause=SAID_EXIT if lingered else cause,
+            cause=rank.said_code if lingered else cause,
             at_ns=rank.said_ns or time.monotonic_ns(),
             words=rank.said,
             failure=line.failure,

@@ -12,8 +12,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Literal
 
-Say = Callable[[str], None]
-"""Takes what is to be said of the end of this rank."""
+Say = Callable[[str, int], None]
+"""Takes what is to be said of the end of this rank, and the exit code that it will end with."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,17 @@ class Program:
         try:
             self._execute()
         except SystemExit as leaving:
-            if leaving.code not in (None, 0):
-                say(f"exit code {leaving.code}" if isinstance(leaving.code, int) else str(leaving.code))
+            if not isinstance(leaving.code, int | None):
+                say(str(leaving.code), 1)
+            elif leaving.code and leaving.code & 0xFF:
+                say(f"exit code {leaving.code}", leaving.code & 0xFF)
             raise
         except KeyboardInterrupt as error:
-            say(_said(error, _own_part(error)))
+            say(_said(error, _own_part(error)), 128 + signal.SIGINT)
             return 128 + signal.SIGINT
         except BaseException as error:
             traceback = _own_part(error)
-            say(_said(error, traceback))
+            say(_said(error, traceback), 1)
             if sys.excepthook is not sys.__excepthook__ or not only_noticed(error):
                 sys.excepthook(type(error), error.with_traceback(traceback), traceback)
             return 1
@@ -96,12 +98,15 @@ def _said(error: BaseException, traceback: types.TracebackType | None) -> str:
     return f"{type(error).__name__}{': ' if lines[0] else ''}{lines[0]}{where}"
 
 
-def last_words(text: str) -> bytes:
-    """What a rank leaves for the launcher in its pipe: when, and what."""
-    return f"{time.monotonic_ns()} {text}".encode(errors="replace")[:1000]
+def last_words(text: str, exit_code: int) -> bytes:
+    """What a rank leaves for the launcher in its pipe: when, the exit code it will end with, and why."""
+    return f"{time.monotonic_ns()} {exit_code} {text}".encode(errors="replace")[:1000]
 
 
-def read_last_words(data: bytes) -> tuple[int | None, str]:
-    """(CLOCK_MONOTONIC in ns, text) of `last_words`; (None, "") if the rank left none."""
-    stamp, _, text = data.decode(errors="replace").partition(" ")
-    return (int(stamp), text.splitlines()[0] if text else "") if stamp.isdecimal() else (None, "")
+def read_last_words(data: bytes) -> tuple[int | None, int, str]:
+    """(CLOCK_MONOTONIC in ns, exit code, text) of `last_words`; (None, 1, "") if the rank left none."""
+    stamp, _, rest = data.decode(errors="replace").partition(" ")
+    code, _, text = rest.partition(" ")
+    if not (stamp.isdecimal() and code.isdecimal()):
+        return None, 1, ""
+    return int(stamp), int(code), text.splitlines()[0] if text else ""

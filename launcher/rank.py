@@ -37,6 +37,8 @@ class Rank:
     """its last words: how it failed, by its own account"""
     said_ns: int | None = None
     """CLOCK_MONOTONIC when it said so"""
+    said_code: int = 1
+    """the exit code that it said it would end with"""
     cause: int | None = None
     """exit code, or minus the signal's number, of the process that was started, once it is gone"""
     ended_by_us: str = ""
@@ -122,7 +124,7 @@ class Rank:
         except BlockingIOError:  # nothing said, and a child of the rank holds the pipe open
             return
         if data and not self.said:
-            self.said_ns, self.said = read_last_words(data)
+            self.said_ns, self.said_code, self.said = read_last_words(data)
             self._on_said(self)
         elif not data and self.words in self._selector.get_map():
             self._selector.unregister(self.words)

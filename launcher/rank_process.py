@@ -60,7 +60,7 @@ class RankProcess:
         _own_stdio()
         _own_random_numbers()
         _use_threads(self.threads)
-        return self.program.run_as_main(lambda text: _leave(self.words, text), self._only_noticed)
+        return self.program.run_as_main(lambda text, code: _leave(self.words, text, code), self._only_noticed)
 
     def execute(self) -> int:
         """Become the program; returns an exit code only if that fails."""
@@ -70,8 +70,9 @@ class RankProcess:
         try:
             os.execvpe(command[0], command, self.environ)
         except OSError as error:
-            _leave(self.words, f"cannot run {command[0]}: {error.strerror}")
-            return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
+            exit_code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN
+            _leave(self.words, f"cannot run {command[0]}: {error.strerror}", exit_code)
+            return exit_code
 
     def _only_noticed(self, error: BaseException) -> bool:
         """Whether `error` says no more than that another rank has died, left or not come."""
@@ -136,5 +137,5 @@ def _use_threads(count: int) -> None:
         threadpool_limits(count, user_api="blas")
 
 
-def _leave(pipe: int, text: str) -> None:
-    os.write(pipe, last_words(text))
+def _leave(pipe: int, text: str, exit_code: int) -> None:
+    os.write(pipe, last_words(text, exit_code))

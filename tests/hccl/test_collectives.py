@@ -93,12 +93,12 @@ def run_cases(comm: rt.Communicator, seed: int, cases: int, algorithm: str, plai
 @pytest.mark.parametrize("algorithm", ["mesh", "ring"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8])
 def test_device_memory(ranks: RankPool, size: int, algorithm: str) -> None:
-    assert ranks.run(size, run_cases, 1000 + size, 80, algorithm, False, timeout=60) == [[]] * size
+    assert ranks.run(size, run_cases, 1000 + size, 40, algorithm, False, timeout=60) == [[]] * size
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_plain_and_device_memory_mixed_between_ranks(ranks: RankPool, size: int) -> None:
-    assert ranks.run(size, run_cases, 2000 + size, 80, "mesh", True, timeout=60) == [[]] * size
+    assert ranks.run(size, run_cases, 2000 + size, 40, "mesh", True, timeout=60) == [[]] * size
 
 
 def fold_halves(comm: rt.Communicator, dtype: str, big: float) -> list[float]:

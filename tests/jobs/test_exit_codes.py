@@ -147,18 +147,24 @@ def test_bad_setting_is_said_once(hccl_run: Callable[..., Any]) -> None:
     assert outcome.out == ""
 
 
-def test_a_rank_that_failed_and_lingers(hccl_run: Callable[..., Any], script: Callable[..., Any]) -> None:
-    """Its main thread has raised, another thread keeps its process: the grace begins with what it said."""
+@pytest.mark.parametrize(("end", "code", "says"), [
+    ('raise ValueError("boom")', 1, "ValueError: boom (program.py:7)"),
+    ("sys.exit(7)", 7, "exit code 7"),
+])
+def test_a_rank_that_failed_and_lingers(
+    hccl_run: Callable[..., Any], script: Callable[..., Any], end: str, code: int, says: str
+) -> None:
+    """Its main thread has ended, another thread keeps its process: the grace begins with what it said, which counts."""
     source = f"""{RANK}
 import threading, time
 if rank == 1:
     threading.Thread(target=time.sleep, args=(600,)).start()
-    raise ValueError("boom")
+    {end}
 time.sleep(600)
 """
     outcome = hccl_run("--grace", "0.3", script(source), timeout=15)
-    assert outcome.code == 1
-    assert "ValueError: boom (program.py:7)" in outcome.err.splitlines()[-1]
+    assert outcome.code == code
+    assert says in outcome.err.splitlines()[-1]
     assert "rank 0 ended by hccl-run" in outcome.err
 
 

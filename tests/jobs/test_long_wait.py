@@ -33,19 +33,20 @@ if stream is not None:
 STOPPED = "subprocess.Popen(['sh', '-c', f'sleep 1.5; kill -CONT {os.getpid()}']); os.kill(os.getpid(), signal.SIGSTOP)"
 
 
-@pytest.mark.parametrize(
-    ("queued", "elsewhere", "state"),
-    [(True, "time.sleep(1.5)", "sleeping, and in no collective"), (False, STOPPED, "stopped")],
-    ids=["queued", "stopped"],
-)
-def test_a_long_wait_is_told_once(
-    hccl_run: Callable[..., Any], script: Callable[..., Path], queued: bool, elsewhere: str, state: str
-) -> None:
-    path = script(SOURCE.format(elsewhere=elsewhere, queued=queued))
-    outcome = hccl_run("--no-prefix", "--", sys.executable, "-P", "-c", HASTY, "-n", "3", path, n=1)
-    assert outcome.code == 0, outcome
-    notice = [line for line in outcome.err.splitlines() if line.startswith("hccl-run: ")]
-    assert len(notice) == 3, outcome.err
-    assert notice[0] == "hccl-run: a rank has been waiting for 0.5 s:"
-    assert re.fullmatch(r"hccl-run: ranks 0, 2: waiting for rank 1 in all_reduce #2, for [0-9.]+ s", notice[1])
-    assert re.fullmatch(rf"hccl-run: rank 1: process \d+ is {state}", notice[2])
+CASES = [(True, "time.sleep(1.5)", "sleeping, and in no collective"), (False, STOPPED, "stopped")]
+
+
+def test_a_long_wait_is_told_once(start_job: Callable[..., Any], script: Callable[..., Path]) -> None:
+    """Queued and blocking: two jobs at once, since what they do is wait."""
+    jobs = []
+    for queued, elsewhere, _ in CASES:
+        path = script(SOURCE.format(elsewhere=elsewhere, queued=queued), f"{queued}.py")
+        jobs.append(start_job("--no-prefix", "--", sys.executable, "-P", "-c", HASTY, "-n", "3", path, n=1))
+    for job, (*_, state) in zip(jobs, CASES, strict=True):
+        outcome = job.outcome()
+        assert outcome.code == 0, outcome
+        notice = [line for line in outcome.err.splitlines() if line.startswith("hccl-run: ")]
+        assert len(notice) == 3, outcome.err
+        assert notice[0] == "hccl-run: a rank has been waiting for 0.5 s:"
+        assert re.fullmatch(r"hccl-run: ranks 0, 2: waiting for rank 1 in all_reduce #2, for [0-9.]+ s", notice[1])
+        assert re.fullmatch(rf"hccl-run: rank 1: process \d+ is {state}", notice[2])

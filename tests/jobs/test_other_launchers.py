@@ -163,11 +163,11 @@ def test_the_next_job_at_the_same_port(launch: Callable[..., Any], script: Calla
 def test_ranks_that_never_come_are_named(launch: Callable[..., Any], script: Callable[..., Path]) -> None:
     """Who says to be a rank that waits there already is told so."""
     port, program = free_port(), script(SUM)
-    early = by_hand(4, port, HCCL_CONNECT_TIMEOUT="3")
+    early = by_hand(4, port, HCCL_CONNECT_TIMEOUT="2")
     outcomes = launch(program, [early[0], early[2], early[2]]).outcomes()
     said = [each.err.splitlines()[-1] for each in outcomes]
     refused = [text for text in said if "rank 2 is process" in text]
-    waited = [text for text in said if "waited 3 s for the other ranks to join; still missing:" in text]
+    waited = [text for text in said if "waited 2 s for the other ranks to join; still missing:" in text]
     assert len(refused) == 1 and len(waited) == 2
     assert "says the same of itself" in refused[0]
     assert all("rank 1, " in text and "rank 3. " in text for text in waited)

@@ -1,8 +1,9 @@
 """Signals to hccl-run, and its death: the ranks and what they started are gone in time, whatever they do."""
 
+import contextlib
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,19 @@ def test_terminate_ends_ranks_that_ignore_it_or_are_stopped(
     assert outcome.code == 143
 
 
+@contextlib.contextmanager
+def hangup(handler: signal.Handlers) -> Iterator[None]:
+    """What a job that is started meanwhile finds SIGHUP set to, whatever these tests were started with."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_hangup(start_job: Callable[..., Any], script: Callable[..., Path]) -> None:
-    job = start_job(script(SLEEP))
+    with hangup(signal.SIG_DFL):
+        job = start_job(script(SLEEP))
     job.read_until(*READY)
     job.process.send_signal(signal.SIGHUP)
     assert job.outcome().code == 129
@@ -92,11 +104,8 @@ def test_hangup_under_nohup(start_job: Callable[..., Any], script: Callable[...,
             time.sleep(0.02)
         print("ignored" if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else "changed")
     """
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with hangup(signal.SIG_IGN):
         job = start_job("--no-prefix", script(source))
-    finally:
-        signal.signal(signal.SIGHUP, before)
     job.read_until(*READY)
     job.process.send_signal(signal.SIGHUP)
     (tmp_path / "go").touch()

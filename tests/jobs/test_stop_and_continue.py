@@ -24,11 +24,8 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("words", [("{script}",), ("--", "bash", "-c", "python3 {script}; exit $?")])
-def test_ranks_stop_and_go_on(
-    start_job: Callable[..., Any], script: Callable[..., Path], tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    """The pause is longer than --timeout, which must not count it."""
+def test_ranks_stop_and_go_on(start_job: Callable[..., Any], script: Callable[..., Path], tmp_path: Path) -> None:
+    """Forked ranks, and children of a shell. The pause is longer than --timeout, which must not count it."""
     source = f"""
         import os, time
         print("ready", os.environ["RANK_ID"], flush=True)
@@ -37,17 +34,19 @@ def test_ranks_stop_and_go_on(
         print("over", os.environ["RANK_ID"])
     """
     path = script(source)
-    job = start_job("--timeout", "3", *(word.format(script=path) for word in words))
-    job.read_until("ready 0", "ready 1")
-    job.process.send_signal(signal.SIGTSTP)
-    until(lambda: states(job) == {"T"})
+    jobs = [start_job("--timeout", "3", *words) for words in ([path], ["--", "bash", "-c", f"python3 {path}; exit $?"])]
+    for job in jobs:
+        job.read_until("ready 0", "ready 1")
+        job.process.send_signal(signal.SIGTSTP)
+        until(lambda job=job: states(job) == {"T"})
     (tmp_path / "over").touch()
     time.sleep(3.2)  # the length of the pause is what is tested
-    assert states(job) == {"T"}
-    job.process.send_signal(signal.SIGCONT)
-    outcome = job.outcome(10)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert sorted(outcome.lines)[-2:] == ["[0] over 0", "[1] over 1"]
+    for job in jobs:
+        assert states(job) == {"T"}
+        job.process.send_signal(signal.SIGCONT)
+        outcome = job.outcome(10)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert sorted(outcome.lines)[-2:] == ["[0] over 0", "[1] over 1"]
 
 
 def test_a_rank_that_was_stopped_before_stays_so(

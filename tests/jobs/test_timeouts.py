@@ -31,18 +31,17 @@ ABSENCES = {
 }
 
 
-@pytest.mark.parametrize("how", ABSENCES)
-def test_the_rank_that_did_not_come_is_named(
-    hccl_run: Callable[..., Any], script: Callable[..., Path], how: str
-) -> None:
-    absence, words = ABSENCES[how]
-    grace = "5" if how == "too late" else "0.2"
-    path = script(SOURCE.format(absence=absence))
-    outcome = hccl_run("--grace", grace, path, n=2, env={"HCCL_EXEC_TIMEOUT": "1"})
-    assert outcome.code == 7, outcome
-    last = outcome.err.splitlines()[-1]
-    story = (
-        rf"hccl-run: rank 1 \(process \d+\) {words}; rank 0 gave it up after \d\.\d+ s: exit code 7; "
-        "the job's exit code is 7"
-    )
-    assert re.fullmatch(story, last), outcome.err
+def test_the_rank_that_did_not_come_is_named(start_job: Callable[..., Any], script: Callable[..., Path]) -> None:
+    """Four jobs at once: what they do is wait."""
+    jobs = {}
+    for how, (absence, _) in ABSENCES.items():
+        grace, path = "5" if how == "too late" else "0.2", script(SOURCE.format(absence=absence), f"{how}.py")
+        jobs[how] = start_job("--grace", grace, path, n=2, env={"HCCL_EXEC_TIMEOUT": "1"})
+    for how, job in jobs.items():
+        outcome = job.outcome()
+        assert outcome.code == 7, (how, outcome)
+        story = (
+            rf"hccl-run: rank 1 \(process \d+\) {ABSENCES[how][1]}; rank 0 gave it up after \d\.\d+ s: exit code 7; "
+            "the job's exit code is 7"
+        )
+        assert re.fullmatch(story, outcome.err.splitlines()[-1]), (how, outcome.err)

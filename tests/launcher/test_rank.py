@@ -78,7 +78,7 @@ def test_without_pidfds_the_end_is_looked_for(watch: Callable[..., Watched]) -> 
 
 def test_last_words_come_before_the_end(watch: Callable[..., Watched]) -> None:
     watched = watch()
-    os.write(watched.says, last_words("ValueError: boom"))
+    os.write(watched.says, last_words("ValueError: boom", 1))
     assert watched.turn() == ["ValueError: boom"]
     watched.rank.signal(signal.SIGKILL)
     assert watched.turn() == ["ValueError: boom", -signal.SIGKILL]

@@ -111,16 +111,30 @@ def expected(spec, rank, size, count, inputs, root, op):
     return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    size=st.integers(1, 9),
-    count=st.integers(0, 150) | st.integers(0, 9),
-    dtype=st.sampled_from(TYPES),
-    op=st.sampled_from(sorted(FOLDS)),
-    seed=st.integers(0, 2**32 - 1),
-    small_align=st.booleans(),
-)
-def test_packed_plans_do_what_numpy_does(variant, cases, size, count, dtype, op, seed, small_align):
+DRAWN = {
+    "size": st.integers(1, 9),
+    "count": st.integers(0, 150) | st.integers(0, 9),
+    "dtype": st.sampled_from(TYPES),
+    "op": st.sampled_from(sorted(FOLDS)),
+    "seed": st.integers(0, 2**32 - 1),
+    "small_align": st.booleans(),
+}
+
+
+@settings(max_examples=20, deadline=None)
+@given(**DRAWN)
+def test_packed_plans_do_what_numpy_does(variant, **drawn):
+    run_packed_plans(variant, **drawn)
+
+
+@pytest.mark.thorough
+@settings(max_examples=60, deadline=None, derandomize=False, print_blob=True)
+@given(**DRAWN)
+def test_packed_plans_do_what_numpy_does_whatever_is_drawn(variant, **drawn):
+    run_packed_plans(variant, **drawn)
+
+
+def run_packed_plans(variant, size, count, dtype, op, seed, small_align):
     collective, name, _ = variant
     options = dict(variant.plans(size)[0].options)
     if op == "avg" and not (dtype.startswith("float") and single_fold(collective, name, size, **options)):
