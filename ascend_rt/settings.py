@@ -179,6 +179,11 @@ class Settings:
         "Arrays outside of device memory go through it in pieces of this size; HCCL_BUFFSIZE may make them smaller.",
         agree=True,
     )
+    ascend_rt_reach_kib = Setting(
+        "ASCEND_RT_REACH_KIB", Whole(0, 1 << 20), 64, "debug", "KiB",
+        "From this size on, arrays outside of device memory are reached where they lie, through the kernel "
+        "(process_vm_readv), if it lets every rank do so; smaller ones, and all if 0, go through device memory.",
+    )
     ascend_rt_kernels = Setting(
         "ASCEND_RT_KERNELS", Choice(("auto", "plain", "avx2", "avx512", "neon")), "auto", "debug", "",
         "Which reduction kernels run: auto takes the fastest this processor has. All give the same bits.",

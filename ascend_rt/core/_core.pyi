@@ -248,6 +248,7 @@ class Communicator:
         timeout_ns: int,
         kernels: int,
         piece_nbytes: int,
+        least_reached_nbytes: int,
         most_scratch_nbytes: int,
         /,
     ) -> None: ...

@@ -132,20 +132,21 @@ static PyObject *set_table(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes, most_scratch_nbytes) */
+/* _tune(spins, yields, sleep_ns, timeout_ns, kernels, piece_nbytes, least_reached_nbytes, most_scratch_nbytes) */
 static PyObject *tune(PyObject *object, PyObject *args)
 {
     struct communicator *c = &((struct communicator_object *)object)->communicator;
     struct patience *patience = &c->waiter.patience;
-    unsigned long long sleep_ns, timeout_ns, piece_nbytes, most_scratch_nbytes;
+    unsigned long long sleep_ns, timeout_ns, piece_nbytes, least_reached_nbytes, most_scratch_nbytes;
     int kernels;
-    if (!PyArg_ParseTuple(args, "IIKKiKK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
-                          &piece_nbytes, &most_scratch_nbytes))
+    if (!PyArg_ParseTuple(args, "IIKKiKKK:_tune", &patience->spins, &patience->yields, &sleep_ns, &timeout_ns, &kernels,
+                          &piece_nbytes, &least_reached_nbytes, &most_scratch_nbytes))
         return NULL;
     if (kernels >= 0 && !has_kernel_variant(kernels))
         return PyErr_Format(PyExc_ValueError, "this processor does not run kernel variant %d", kernels);
     patience->sleep_ns = sleep_ns;
     c->piece_nbytes = piece_nbytes;
+    c->least_reached_nbytes = least_reached_nbytes;
     c->most_scratch_nbytes = most_scratch_nbytes;
     c->waiter.timeout_ns = timeout_ns;
     c->kernels = kernels < 0 ? best_kernel_variant() : (enum kernel_variant)kernels;
@@ -233,8 +234,9 @@ static PyObject *statistics(PyObject *object, PyObject *none)
     (void)none;
     struct communicator *c = &((struct communicator_object *)object)->communicator;
     unsigned long long late_sleeps = c->waiter.patience.late_sleeps + load_relaxed(&c->late_sleeps_in_transfers);
-    return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
-                         (unsigned long long)c->waiter.patience.sleeps, "late_sleeps", late_sleeps);
+    return Py_BuildValue("{s:I,s:I,s:I,s:K,s:K,s:K}", "rounds", c->round - 1, "calls", c->call, "committed", c->phase, "sleeps",
+                         (unsigned long long)c->waiter.patience.sleeps, "late_sleeps", late_sleeps, "reached_nbytes",
+                         (unsigned long long)c->reached_nbytes);
 }
 
 static bool intern_names(struct communicator_object *self)

@@ -49,6 +49,8 @@ uint32_t board_cause_of(const struct communicator *c, enum wait_end end, uint32_
         return board_cause(c, ABORT_INTERRUPT, c->rank);
     if (end == WAIT_TIMEOUT)
         return board_cause(c, ABORT_TIMEOUT, peer);
+    if (end == WAIT_UNREACHED)
+        return board_cause(c, ABORT_UNREACHED, peer);
     bool died = load_acquire(&c->waiter.ranks[c->members[peer]].state) == RANK_DEAD;
     return board_cause(c, died ? ABORT_DEATH : ABORT_LEFT, peer);
 }

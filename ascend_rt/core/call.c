@@ -10,10 +10,44 @@
 bool anybody_stages(const struct communicator *c)
 {
     for (uint32_t rank = 0; rank < c->size; rank++)
-        if (board_latest_line(c, rank)->place.staged)
+        if (board_latest_line(c, rank)->place.memory & (STAGED_IN | STAGED_OUT))
             return true;
     return false;
 }
+
+/* ---- plain memory that is reached where it is ---- */
+
+static bool all_reach(const struct communicator *c)
+{
+    for (uint32_t rank = 0; rank < c->size; rank++)
+        if (!(board_latest_line(c, rank)->place.memory & REACHES))
+            return false;
+    return true;
+}
+
+static void learn_reach(struct communicator *c)
+{
+    if (c->reach == REACH_UNKNOWN && anybody_stages(c))
+        c->reach = communicator_reaches_all(c) ? REACH_GRANTED : REACH_REFUSED;
+    else if (c->reach == REACH_REFUSED || c->reach == REACH_GRANTED)
+        c->reach = all_reach(c) ? REACH_ALL : REACH_NONE;
+}
+
+/* The buffers of this rank that are staged in the next round, and those that the others reach instead. */
+static uint32_t memory_of(const struct communicator *c, const struct issue *issue)
+{
+    const struct plan *plan = &issue->choice->plan;
+    uint64_t blocks = (uint64_t)(plan->blocks_in > plan->blocks_out ? plan->blocks_in : plan->blocks_out);
+    bool large = c->least_reached_nbytes && blocks * issue->count * dtype_nbytes(issue->dtype) >= c->least_reached_nbytes;
+    uint32_t memory = issue->staged;
+    if (c->reach == REACH_ALL && large && memory & STAGED_IN && !issue->in.ndim)
+        memory ^= STAGED_IN | PLAIN_IN;
+    if (c->reach == REACH_ALL && large && memory & STAGED_OUT && !issue->out.ndim)
+        memory ^= STAGED_OUT | PLAIN_OUT;
+    return memory | (c->reach == REACH_GRANTED || c->reach == REACH_ALL ? REACHES : 0);
+}
+
+/* ---- staging ---- */
 
 uint64_t piece_count(const struct communicator *c, const struct issue *issue)
 {
@@ -48,13 +82,13 @@ static bool next_stretch(const struct plan *plan, enum buffer buffer, const stru
     return true;
 }
 
-static void stage_in(const struct communicator *c, const struct issue *issue, const struct piece *piece)
+static void stage_in(const struct communicator *c, const struct issue *issue, uint32_t memory, const struct piece *piece)
 {
     const struct plan *plan = &issue->choice->plan;
     struct cut cut = cut_count(piece->count, (uint32_t)plan->chunks, issue->in.item_nbytes);
     unsigned char *to = c->segment.base + issue->in_offset;
     struct stretch stretch;
-    if (!(issue->staged & STAGED_IN))
+    if (!(memory & STAGED_IN))
         return;
     for (int32_t block = 0; block < plan->blocks_in; block++, to += piece->count * issue->in.item_nbytes)
         for (int32_t chunk = 0; next_stretch(plan, BUFFER_IN, &issue->in, &cut, block, &chunk, &stretch);)
@@ -62,13 +96,13 @@ static void stage_in(const struct communicator *c, const struct issue *issue, co
                       to + stretch.first * issue->in.item_nbytes);
 }
 
-static void stage_out(const struct communicator *c, const struct issue *issue, const struct piece *piece)
+static void stage_out(const struct communicator *c, const struct issue *issue, uint32_t memory, const struct piece *piece)
 {
     const struct plan *plan = &issue->choice->plan;
     struct cut cut = cut_count(piece->count, (uint32_t)plan->chunks, issue->out.item_nbytes);
     const unsigned char *from = c->segment.base + issue->out_offset;
     struct stretch stretch;
-    if (!(issue->staged & STAGED_OUT))
+    if (!(memory & STAGED_OUT))
         return;
     for (int32_t block = 0; block < plan->blocks_out; block++, from += piece->count * issue->out.item_nbytes)
         for (int32_t chunk = 0; next_stretch(plan, BUFFER_OUT, &issue->out, &cut, block, &chunk, &stretch);)
@@ -94,18 +128,19 @@ static enum call_end run_by_plan(struct communicator *c, const struct issue *iss
 {
     struct piece piece = {0, 0};
     const uint64_t most_staged = piece_count(c, issue);
-    const uint64_t most = issue->staged ? most_staged
-                                        : most_for_scratch(c, &issue->choice->plan, dtype_nbytes(issue->dtype));
+    const uint64_t most_at_once = most_for_scratch(c, &issue->choice->plan, dtype_nbytes(issue->dtype));
     if (c->waiter.host.blocks)
         c->waiter.host.blocks(c->waiter.host.context);
     do {
+        const uint32_t memory = memory_of(c, issue);
+        const uint64_t most = memory & (STAGED_IN | STAGED_OUT) ? most_staged : most_at_once;
         piece.count = most < issue->count - piece.first ? most : issue->count - piece.first;
-        stage_in(c, issue, &piece);
+        stage_in(c, issue, memory, &piece);
         struct line *line = board_begin(c);
-        line->place.in = issue->in_offset;
-        line->place.out = issue->out_offset;
+        line->place.in = memory & PLAIN_IN ? (uintptr_t)issue->in.base : issue->in_offset;
+        line->place.out = memory & PLAIN_OUT ? (uintptr_t)issue->out.base : issue->out_offset;
         line->place.scratch = issue->scratch_offset;
-        line->place.staged = issue->staged;
+        line->place.memory = memory;
         enum call_end end = board_round(c, said, true);
         if (end != CALL_DONE)
             return end;
@@ -113,10 +148,11 @@ static enum call_end run_by_plan(struct communicator *c, const struct issue *iss
             c->waiter.host.committed(c->waiter.host.context);
         if (anybody_stages(c) && most_staged < piece.count)
             piece.count = most_staged;
+        learn_reach(c);
         end = run_piece(c, issue, &piece);
         if (end != CALL_DONE)
             return end;
-        stage_out(c, issue, &piece);
+        stage_out(c, issue, memory, &piece);
         piece.first += piece.count;
     } while (piece.first < issue->count);
     return CALL_DONE;

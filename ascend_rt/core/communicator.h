@@ -129,6 +129,14 @@ struct communicator {
     uint64_t most_scratch_nbytes; /* a call that needs more goes in pieces; the same on every rank; 0: no limit */
     uint64_t staging_offset, piece_nbytes; /* two areas of so many bytes, for IN and for OUT; 0: none yet */
     bool has_staging;
+    /* Whether ranks can reach each other's plain memory: found out by each for itself in the first round in which a rank
+     * stages, and by all for all in the next.  So all know the same in the same round. */
+    enum reach { REACH_UNKNOWN, REACH_REFUSED, REACH_GRANTED, REACH_NONE, REACH_ALL } reach;
+    uint64_t least_reached_nbytes; /* calls of fewer bytes are staged all the same; 0: all are */
+    uint64_t secret;               /* see struct left */
+    unsigned char *bounce;         /* what is reached goes through it; NULL until all have granted */
+    size_t bounce_nbytes;
+    uint64_t reached_nbytes;       /* statistics: read and stored so by this rank */
     uint64_t table_offset; /* where this rank's split table is for the others to read, SPLIT_NBYTES long */
     struct uneven uneven;  /* found in this round */
     enum kernel_variant kernels;
@@ -136,6 +144,8 @@ struct communicator {
     /* By rank, `size` long each. */
     uint32_t *posted, *awaited; /* tokens */
     unsigned char **base[BUFFERS];
+    uint32_t *far[BUFFERS];     /* the process that base is an address of; 0: this one */
+    bool reaches_far;           /* any of them, in this round */
     uint64_t *stride[BUFFERS];  /* from block to block, in elements */
     unsigned char *private[2];  /* IN, OUT outside of device memory: where chunks that are not lent are used; or NULL */
     void **dsts;
@@ -197,6 +207,8 @@ enum call_end exchange_run(struct communicator *communicator, const struct issue
 
 /* ---- call.c: what calls in pieces have in common ---- */
 bool anybody_stages(const struct communicator *communicator);
+/* Whether this rank can reach the plain memory of every other.  They have all taken part in a round. */
+bool communicator_reaches_all(struct communicator *communicator);
 /* Elements of one block for which a plan's scratch keeps to its limit. */
 uint64_t most_for_scratch(const struct communicator *communicator, const struct plan *plan, size_t item_nbytes);
 /* Elements of one block that fit a piece: whole cache lines, and the same number on every rank. */
@@ -219,6 +231,12 @@ enum call_end split_run(struct communicator *communicator, const struct issue *i
 /* Returns how many elements were read from each source. */
 uint64_t split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece,
                     const struct step *step);
+
+/* ---- move.c: one step of a plan that moves data ---- */
+
+/* WAIT_ARRIVED; or how it ended because memory of *peer was out of reach.  *moved: the elements of each source. */
+enum wait_end move_step(struct communicator *communicator, const struct cut *cut, const struct step *step,
+                        const struct issue *issue, uint64_t *moved, uint32_t *peer);
 
 /* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
 bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct issue *issue,

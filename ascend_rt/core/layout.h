@@ -26,7 +26,7 @@ enum {
     NOTE_NBYTES = 1024,    /* text that does not fit a line: why a call was refused, where it was made */
     WHERE_NBYTES = 256,
     SLOTS = 2,             /* two suffice, and one does not: tests/core/board_model */
-    LAYOUT_VERSION = 3,
+    LAYOUT_VERSION = 4,
 };
 #define JOB_MAGIC UINT64_C(0x54525f444e454353) /* "SCEND_RT" */
 
@@ -140,7 +140,8 @@ struct device_line {
  *     bits 31..24 enum abort_kind; 23..12 the rank at fault + 1; 11..0 the rank that raised it + 1 (0: the server)
  * Writers: any member and the server, compare-and-swap from 0, so the first cause stays. */
 enum abort_kind { ABORT_NONE, ABORT_TIMEOUT, ABORT_DEATH, ABORT_LEFT, ABORT_INTERRUPT, ABORT_OVERRUN,
-                  ABORT_UNSERVED /* the server of the job is gone: a rank's end would not be noticed */ };
+                  ABORT_UNSERVED, /* the server of the job is gone: a rank's end would not be noticed */
+                  ABORT_UNREACHED /* the system does not let a rank reach another's memory any more */ };
 enum { ABORT_KIND_SHIFT = 24, ABORT_RANK_SHIFT = 12, ABORT_RANK_MASK = 0xfff };
 
 struct board {
@@ -168,7 +169,9 @@ struct descriptor {
     uint32_t fingerprint; /* of the chosen plan */
     uint64_t count;       /* elements */
 };
-enum { STAGED_IN = 1, STAGED_OUT = 2 };
+/* Of a rank's buffers: STAGED hold one piece of the call's data at a time; PLAIN are not in the segment, and lie at that
+ * address of the rank's process; and REACHES: this rank can read and store plain memory of every other. */
+enum { STAGED_IN = 1, STAGED_OUT = 2, PLAIN_IN = 4, PLAIN_OUT = 8, REACHES = 16 };
 enum { LINE_REFUSED = 1, LINE_NOTE = 2 }; /* flags: the rank's own arguments are wrong; see its note */
 
 /* One rank's line of one round.  Writer: the rank, the fields first (plain stores), then `round` by post.
@@ -182,21 +185,24 @@ struct line {
     union {
         uint8_t payload[PAYLOAD_NBYTES];
         struct {
-            uint64_t in, out, scratch; /* offsets into the segment; where blocks differ in count, scratch is the rank's
-                                          table, which is part of the line (split.c) */
-            uint32_t staged;           /* bits: these buffers hold one piece of the call's data at a time */
+            uint64_t in, out, scratch; /* offsets into the segment, or addresses of PLAIN memory; where blocks differ in
+                                          count, scratch is the rank's table, which is part of the line (split.c) */
+            uint32_t memory;           /* bits, as above */
         } place;
     };
     uint8_t to_line[LINE_NBYTES - 64];
 };
 
 /* A rank's way out of the data phase.  Writer: the rank: `cut_short`, then `phase` by post.  Readers: every member.
+ * `secret` and where the rank has it too, in memory of its own, are there before its first line: who finds the one at the
+ * other's address can reach that rank, and no stranger of the same process number.  A secret of 0 is none.
  * `phase` counts the committed calls of the communicator, which all members count alike: not the round, since a
  * notify must not fall 2^29 numbers behind and rounds of payload touch no left. */
 struct left {
     struct notify phase;
     uint32_t cut_short; /* 1: left early, its part of the data is not complete */
-    uint8_t to_line[LINE_NBYTES - 8];
+    uint64_t secret, secret_address;
+    uint8_t to_line[LINE_NBYTES - 24];
 };
 
 /* One direction of one pair.  Writer: the poster, number = how many tokens it has posted.  Reader: the other rank. */

@@ -62,13 +62,13 @@ static bool places_are_sound(const struct communicator *c, const struct issue *i
     for (uint32_t rank = 0; rank < c->size; rank++) {
         const struct line *line = board_latest_line(c, rank);
         if (line->place.scratch % sizeof(uint64_t) || !lies_in_segment(c, line->place.scratch, SPLIT_NBYTES(c->size)) ||
-            !lies_in_segment(c, line->place.in, c->piece_nbytes * !!(line->place.staged & STAGED_IN)) ||
-            !lies_in_segment(c, line->place.out, c->piece_nbytes * !!(line->place.staged & STAGED_OUT)))
+            !lies_in_segment(c, line->place.in, c->piece_nbytes * !!(line->place.memory & STAGED_IN)) ||
+            !lies_in_segment(c, line->place.out, c->piece_nbytes * !!(line->place.memory & STAGED_OUT)))
             return false;
-        if (!(line->place.staged & STAGED_IN) && plan->lends[BUFFER_IN] &&
+        if (!(line->place.memory & STAGED_IN) && plan->lends[BUFFER_IN] &&
             !blocks_lie_in_segment(c, rank, IN_COUNTS, plan->blocks_in, line->place.in, item_nbytes))
             return false;
-        if (!(line->place.staged & STAGED_OUT) && plan->lends[BUFFER_OUT] &&
+        if (!(line->place.memory & STAGED_OUT) && plan->lends[BUFFER_OUT] &&
             !blocks_lie_in_segment(c, rank, OUT_COUNTS, plan->blocks_out, line->place.out, item_nbytes))
             return false;
     }
@@ -119,7 +119,7 @@ static unsigned char *address(const struct communicator *c, const struct issue *
     const size_t item_nbytes = dtype_nbytes(issue->dtype);
     const uint32_t bit = bits[place->buffer];
     const uint64_t offset = place->buffer == BUFFER_IN ? line->place.in : line->place.out;
-    if (line->place.staged & bit)
+    if (line->place.memory & bit)
         return c->segment.base + offset + block * piece->count * item_nbytes;
     const struct view *view = place->buffer == BUFFER_IN ? &issue->in : &issue->out;
     bool outside = (uint32_t)place->rank == c->rank && issue->outside & bit;
@@ -177,7 +177,7 @@ static enum call_end enter(struct communicator *c, const struct issue *issue, co
     line->place.in = issue->in_offset;
     line->place.out = issue->out_offset;
     line->place.scratch = c->table_offset;
-    line->place.staged = issue->staged;
+    line->place.memory = issue->staged;
     enum call_end end = board_meet(c, said, true);
     if (end != CALL_DONE)
         return end;

@@ -47,7 +47,8 @@ struct patience {
     uint64_t late_sleeps; /* ended by time although the word had changed and nobody was going to wake: must be 0 */
 };
 
-enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_INTERRUPTED };
+enum wait_end { WAIT_ARRIVED, WAIT_ABORTED, WAIT_PEER_GONE, WAIT_TIMEOUT, WAIT_INTERRUPTED,
+                WAIT_UNREACHED /* of steps that are no waits: the peer's memory could not be reached */ };
 /* What else may end a wait: WAIT_ARRIVED to go on.  Called before each sleep. */
 typedef enum wait_end wait_look(void *context, uint64_t since_ns, uint64_t waited_ns);
 

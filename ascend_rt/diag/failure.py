@@ -14,6 +14,7 @@ ADVICE = {
     AbortKind.LEFT: "Every rank must make the same calls: this one ended its program earlier than the others.",
     AbortKind.INTERRUPT: "A collective that is left early ends its communicator on every rank.",
     AbortKind.UNSERVED: "Ranks that run go on, but no end of a rank would be noticed any more: start the job anew.",
+    AbortKind.UNREACHED: "ASCEND_RT_REACH_KIB=0 moves arrays through device memory instead.",
     AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
 }
 
@@ -46,6 +47,8 @@ def cause_in_words(
             return f"{culprit} did not arrive{limit} ({raiser} gave up); its process {line.pid} {now}"
         case AbortKind.UNSERVED:
             return f"the process that serves this job (ascend_rt.link.serving) is gone, as {culprit} has noticed"
+        case AbortKind.UNREACHED:
+            return f"{raiser} may not read or store the memory of {culprit} any more, as it did before"
         case AbortKind.INTERRUPT:
             return f"{culprit} was interrupted inside a collective"
         case _:

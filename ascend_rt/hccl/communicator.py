@@ -60,6 +60,7 @@ CODES = {
     AbortKind.INTERRUPT: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.UNSERVED: (HcclResult.HCCL_E_UNAVAIL, ""),
     AbortKind.OVERRUN: (HcclResult.HCCL_E_INTERNAL, ""),
+    AbortKind.UNREACHED: (HcclResult.HCCL_E_SYSCALL, ""),
 }
 
 
@@ -72,8 +73,9 @@ class Communicator(Collectives, Splits, Transfers):
 
     Arrays are NumPy arrays: those of rt.empty, rt.zeros and rt.array lie in device memory and are used where they are;
     any other array, and any that is not contiguous, goes through device memory in pieces, which is a matter of this
-    rank alone. Their elements are int8 to int64, uint8 to uint64, float16, float32, float64 or bfloat16 (ml_dtypes),
-    the same on all ranks; float8_e4m3fn and float8_e5m2 are moved and not reduced. Counts are elements and may be 0.
+    rank alone; large contiguous ones are reached where they lie if the system lets all ranks do so. Elements are int8
+    to int64, uint8 to uint64, float16, float32, float64 or bfloat16 (ml_dtypes), the same on all ranks; float8_e4m3fn
+    and float8_e5m2 are moved and not reduced. Counts are elements and may be 0.
 
     A failure is an HcclError that all ranks raise (a queued call's out of synchronize): after a disagreement or a wrong
     argument nothing has moved and the communicator works on; after a death, a timeout or an interrupt it has ended.
@@ -111,6 +113,7 @@ class Communicator(Collectives, Splits, Transfers):
             settings.hccl_exec_timeout * 1_000_000_000,
             kernels_for(settings.ascend_rt_kernels),
             self._buffers.piece,
+            settings.ascend_rt_reach_kib << 10,
             self._buffers.scratch,
         )
         if settings.ascend_rt_link is not None:

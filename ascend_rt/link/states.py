@@ -13,6 +13,7 @@ class AbortKind(IntEnum):
     INTERRUPT = 4
     OVERRUN = 5
     UNSERVED = 6
+    UNREACHED = 7
 
 
 class RankState(IntEnum):

@@ -21,7 +21,7 @@ LIBRARIES = ("-lm", "-pthread")
 
 # All of the core that knows no Python, but for the kernels, which take half a minute to compile under a sanitizer.
 ENGINE_FILES = (
-    *("segment", "arena", "view", "wait", "board", "communicator", "call", "exchange", "plan", "exec"),
+    *("segment", "arena", "view", "wait", "board", "communicator", "call", "exchange", "plan", "exec", "move", "reach"),
     *("split", "channel", "transfer", "link"),
 )
 ENGINE = [f"ascend_rt/core/{name}.c" for name in ENGINE_FILES]

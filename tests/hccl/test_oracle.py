@@ -31,9 +31,13 @@ pytestmark = pytest.mark.processes
 Array = np.ndarray[Any, Any]
 
 SIZES = range(1, 10)
-# One has small pieces, and plans for the smallest calls too; the other carries out small calls within the round.
-TUNING = ({"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0"}, {"ASCEND_RT_PACKET_BYTES": "4096"})
-DEFAULT_CASES = 252
+# Small pieces, and plans for the smallest calls too; small calls within the round; plain arrays where they lie.
+TUNING = (
+    {"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_PACKET_BYTES": "0", "ASCEND_RT_REACH_KIB": "0"},
+    {"ASCEND_RT_PACKET_BYTES": "4096", "ASCEND_RT_REACH_KIB": "0"},
+    {"ASCEND_RT_PIECE_KIB": "1", "ASCEND_RT_REACH_KIB": "1"},
+)
+DEFAULT_CASES = 270
 MOST_COUNT = 70_000
 KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "scatter", "gather", "all_to_all")
 SPLITS = ("all_gather_v", "reduce_scatter_v", "all_to_all_v", "all_to_all_vc")
@@ -306,7 +310,7 @@ def run_cases_beside_others(world: rt.Communicator, seed: int, cases: int) -> li
     return run_cases(comm, seed + world.rank % 2, cases)
 
 
-@pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets"])
+@pytest.mark.parametrize("environ", TUNING, ids=["small pieces", "packets", "reached"])
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("total", [DEFAULT_CASES, pytest.param(5000, marks=pytest.mark.thorough)])
 def test_random_calls(

@@ -256,6 +256,7 @@ static void open_rank(struct runner *runner, struct test *test, uint32_t rank)
     struct communicator *c = &runner->communicator;
     test_open_rank(test, rank, &runner->arena, c);
     c->piece_nbytes = PIECE_NBYTES;
+    c->least_reached_nbytes = test->seed % 2; /* all buffers that are outside of device memory are reached, or none */
     c->staging_offset = test_allocate(&runner->arena, 2 * PIECE_NBYTES);
     c->has_staging = true;
     call_queue_open(&runner->queue, c);

@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calls.h"
 #include "elements.h"
 #include "expect.h"
+#include "order.h"
 
 enum { SCRATCH_NBYTES = 1 << 18, WINDOW_NBYTES = 4 << 20 };
 
@@ -54,6 +56,7 @@ void test_open_rank(const struct test *test, uint32_t rank, struct arena *arena,
         members[i] = i;
     EXPECT_EQUAL(arena_open(arena, &test->segment, rank, segment_rank(&test->segment, rank)), ARENA_DONE);
     EXPECT_EQUAL(communicator_open(c, &test->segment, arena, NULL, members, test->size, rank), 0);
+    store_relaxed(&segment_rank(&test->segment, rank)->pid, (uint32_t)getpid());
     c->waiter.patience.spins = c->waiter.patience.yields = test->sleeps ? 0 : 20;
     c->waiter.patience.sleep_ns = UINT64_C(20000000000); /* a wake-up that gets lost is not healed by time unnoticed */
     c->scratch_nbytes = SCRATCH_NBYTES;
