@@ -66,6 +66,8 @@ uint32_t board_abort(struct communicator *c, uint32_t cause)
 
 static enum call_end abort_with(struct communicator *c, uint32_t cause)
 {
+    store_relaxed(&c->waiter.own->wait_call, c->waiter.call);
+    store_relaxed(&c->waiter.own->wait_collective, c->waiter.collective);
     board_abort(c, cause);
     c->ended = true;
     return CALL_ABORTED;

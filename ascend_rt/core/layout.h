@@ -120,7 +120,7 @@ struct rank_line {
 
     /* Writer: the rank.  Readers: reports.  Relaxed: what they say is a diagnosis, and nothing is concluded from it. */
     _Atomic uint32_t waits_for;        /* rank + 1 while this rank waits and has begun to sleep; 0 else */
-    _Atomic uint32_t wait_call;        /* the call it waits in */
+    _Atomic uint32_t wait_call;        /* the call it waits in, or failed in */
     _Atomic uint32_t wait_collective;
     _Atomic uint32_t failure;          /* the abort word (below) this rank first failed of; 0: none */
     _Atomic uint64_t wait_since_ns;

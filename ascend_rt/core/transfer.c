@@ -86,11 +86,17 @@ enum call_end transfer_issue(struct transfer *t)
 
 static bool is_under_way(const struct item *item) { return item->state != ITEM_QUEUED && item->state != ITEM_OVER; }
 
-static void report_wait(struct transfer *t, const struct item *item, uint64_t since_ns)
+static void report_call(struct transfer *t, const struct item *item)
 {
     struct rank_line *own = t->communicator->waiter.own;
     store_relaxed(&own->wait_call, item->ticket + 1);
     store_relaxed(&own->wait_collective, t->collective);
+}
+
+static void report_wait(struct transfer *t, const struct item *item, uint64_t since_ns)
+{
+    struct rank_line *own = t->communicator->waiter.own;
+    report_call(t, item);
     store_relaxed(&own->wait_since_ns, since_ns);
     store_relaxed(&own->waits_for, t->communicator->members[item->peer] + 1);
     t->reported = true;
@@ -146,6 +152,11 @@ static bool advance_all(struct transfer *t)
 static void give_up(struct transfer *t, enum wait_end end)
 {
     struct communicator *c = t->communicator;
+    for (uint32_t i = 0; i < t->nitems; i++)
+        if (t->items[i].state != ITEM_OVER) {
+            report_call(t, &t->items[i]);
+            break;
+        }
     board_abort(c, end == WAIT_ABORTED ? load_acquire(&c->board->abort) : board_cause_of(c, end, t->culprit));
     t->given_up = true;
 }

@@ -4,6 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .failure import rank_name
+
+Members = Sequence[int] | None
+"""The ranks of the job, by rank of the communicator; None: it is the world's, where both are the same."""
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -39,14 +44,14 @@ def differing_points(statements: Sequence[Statement]) -> list[str]:
     return [point for point in POINTS if len({getattr(said, point) for said in statements}) > 1]
 
 
-def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
+def describe(statements: Sequence[Statement], own_rank: int, group: str, members: Members = None) -> str:
     """The whole story of a call that failed because its lines differ or one of them refuses.
 
     Begins without the error's code; `statements` are those of all ranks, in rank order.
     """
     refused = [said for said in statements if said.refusal is not None]
     if refused:
-        return _describe_refusals(statements, refused, group)
+        return _describe_refusals(statements, refused, group, members)
     points = differing_points(statements)
     if points[0] == "collective":
         points = points[:1]  # they differ in everything else by their nature
@@ -59,40 +64,51 @@ def describe(statements: Sequence[Statement], own_rank: int, group: str) -> str:
     for said in statements:
         mark = "     <- this rank" if said.rank == own_rank else ""
         odd = "  !" if len(statements) > 2 and _what(said) != majority else ""
-        lines.append(f"  rank {said.rank}{_place(said)}  {_what(said)}{odd}{mark}")
+        lines.append(f"  {_name(said.rank, members)}{_place(said)}  {_what(said)}{odd}{mark}")
     lines.append(POINTS[points[0]])
     return "\n".join(lines)
 
 
 def describe_uneven(
-    statements: Sequence[Statement], own_rank: int, group: str, sender: int, receiver: int, sent: int, expected: int
+    statements: Sequence[Statement],
+    own_rank: int,
+    group: str,
+    uneven: tuple[int, int, int, int],
+    members: Members = None,
 ) -> str:
-    """The same for a collective whose ranks agree in all but how much one sends to another, in elements."""
+    """The same for a collective whose ranks agree in all but how much one sends to another.
+
+    uneven: who sends, to whom, how many elements, and how many that one expects.
+    """
+    sender, receiver, sent, expected = uneven
     call = f"{statements[0].collective} #{statements[0].call}"
-    odd = f"rank {sender} sends {sent} elements to rank {receiver}, which expects {expected}"
+    sends, expects = _name(sender, members), _name(receiver, members)
+    odd = f"{sends} sends {sent} elements to {expects}, which expects {expected}"
     lines = [f'{call} of group "{group}": the ranks do not agree on their counts: {odd}']
     for said in statements:
         mark = "     <- this rank" if said.rank == own_rank else ""
         concerned = "  !" if said.rank in (sender, receiver) and len(statements) > 2 else ""
-        lines.append(f"  rank {said.rank}{_place(said)}  {_what(said)}{concerned}{mark}")
+        lines.append(f"  {_name(said.rank, members)}{_place(said)}  {_what(said)}{concerned}{mark}")
     lines.append("What a rank sends to another must be what that one expects of it, on every pair of ranks.")
     return "\n".join(lines)
 
 
-def describe_transfer(sender: Statement, receiver: Statement, own_rank: int, group: str) -> str:
+def describe_transfer(
+    sender: Statement, receiver: Statement, own_rank: int, group: str, members: Members = None
+) -> str:
     """The same for a message whose two sides do not agree: each statement's root is the rank of the other side."""
     sides = (sender, receiver)
     message = f'message #{sender.call} from rank {sender.rank} to rank {receiver.rank} of group "{group}"'
     refused = [said for said in sides if said.refusal is not None]
     points = [point for point in ("dtype", "count") if getattr(sender, point) != getattr(receiver, point)]
     if refused:
-        ranks = " and ".join(f"rank {rank}" for rank in sorted({said.rank for said in refused}))
+        ranks = " and ".join(_name(rank, members) for rank in sorted({said.rank for said in refused}))
         lines = [f"{message}: refused on {ranks}; it was not sent"]
     else:
         lines = [f"{message}: its two sides do not agree on {' and '.join(points)}; it was not sent"]
     for said in sides:
         mark = "     <- this rank" if said.rank == own_rank and sender.rank != receiver.rank else ""
-        lines.append(f"  rank {said.rank}{_place(said)}  {_what_of_transfer(said)}{mark}")
+        lines.append(f"  {_name(said.rank, members)}{_place(said)}  {_what_of_transfer(said)}{mark}")
     if not refused:
         lines.append(
             "Messages from one rank to another are matched in the order in which they are issued: look for one that "
@@ -108,13 +124,20 @@ def _what_of_transfer(said: Statement) -> str:
     return f"{said.collective} count={said.count} dtype={said.dtype} {preposition} rank {said.root}"
 
 
-def _describe_refusals(statements: Sequence[Statement], refused: Sequence[Statement], group: str) -> str:
-    ranks = ", ".join(f"rank {said.rank}" for said in refused)
+def _describe_refusals(
+    statements: Sequence[Statement], refused: Sequence[Statement], group: str, members: Members
+) -> str:
+    ranks = ", ".join(_name(said.rank, members) for said in refused)
     call = f"{refused[0].collective} #{refused[0].call}"
     lines = [f'{call} of group "{group}": refused on {ranks}; nothing was moved on any rank']
     for said in statements:
-        lines.append(f"  rank {said.rank}{_place(said)}  {said.refusal if said.refusal is not None else _what(said)}")
+        what = said.refusal if said.refusal is not None else _what(said)
+        lines.append(f"  {_name(said.rank, members)}{_place(said)}  {what}")
     return "\n".join(lines)
+
+
+def _name(rank: int, members: Members) -> str:
+    return rank_name(rank if members is None else members[rank], members)
 
 
 def _word(point: str) -> str:

@@ -71,14 +71,17 @@ def describe(
     members = None if group is None else group.members
     lines = [f"{doing}: {cause_in_words(word, segment, timeout, members)}"]
     for rank in range(segment.ranks) if members is None else members:
-        words = rank_in_words(segment, rank, group)
+        words = rank_in_words(segment, rank, word, group)
         lines.append(f"  {rank_name(rank, members)}  {words}{_mark(rank, own_rank)}")
     lines.append(f"{ADVICE[kind]} This communicator has ended on every rank.")
     return "\n".join(lines)
 
 
-def rank_in_words(segment: _core.Segment, rank: int, group: Group | None = None) -> str:
-    """What one rank of the job last said on the board of its group, what it waits for, what its process is."""
+def rank_in_words(segment: _core.Segment, rank: int, word: int, group: Group | None = None) -> str:
+    """What one rank of the job last said on the board of its group, what it waits for, what its process is.
+
+    word: of the group's end: who has found it already says in which call, which for a message no board shows.
+    """
     line = segment.rank_line(rank)
     state = RankState(line.state).name.lower()
     if line.state >= RankState.LEFT:
@@ -87,7 +90,9 @@ def rank_in_words(segment: _core.Segment, rank: int, group: Group | None = None)
     if line.waits_for >= 0:
         seconds = (time.monotonic_ns() - line.wait_since_ns) * 1e-9
         awaited = rank_name(line.waits_for, None if group is None else group.members)
-        words.append(f"waits for {awaited} since {seconds:.1f} s")
+        words.append(f"waits for {awaited} in {_call_of(line)} since {seconds:.1f} s")
+    elif line.failure == word:
+        words.append(f"failed in {_call_of(line)}")
     return ", ".join(words)
 
 
@@ -102,6 +107,10 @@ def _latest_call(*lines: _core.Line) -> str:
     if latest.round == 0:
         return "no collective yet"
     return f"last seen in {collective_name(latest.collective)} #{latest.call}"
+
+
+def _call_of(line: _core.RankLine) -> str:
+    return f"{collective_name(line.wait_collective)} #{line.wait_call}"
 
 
 def _mark(rank: int, own_rank: int) -> str:

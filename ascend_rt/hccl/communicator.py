@@ -126,6 +126,7 @@ class Communicator(Collectives, Splits, Transfers):
         """group: of ranks of the job, this one among them, formed by `membership`."""
         self.name, self.world_ranks = name, group.members
         self.rank, self.size = self.world_ranks.index(membership.rank), len(self.world_ranks)
+        self._members = group.members if group.board else None
         self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
         self._drop_board = weakref.finalize(self, membership.drop, group)
         self._drop_board.atexit = False
@@ -246,10 +247,10 @@ class Communicator(Collectives, Splits, Transfers):
             statements = [_statement(rank, *said) for rank, said in enumerate(failure.statements)]
             sender, receiver, sent, expected = failure.uneven
             if sent != expected:
-                text = disagreement.describe_uneven(statements, self.rank, self.name, *failure.uneven)
+                text = disagreement.describe_uneven(statements, self.rank, self.name, failure.uneven, self._members)
                 return HcclError(HcclResult.HCCL_E_PARA, text, [sender, receiver], "EI0005")
             refused = [said.rank for said in statements if said.refusal is not None]
-            text = disagreement.describe(statements, self.rank, self.name)
+            text = disagreement.describe(statements, self.rank, self.name, self._members)
             return HcclError(_code(statements), text, refused, "EI0003" if refused else "EI0005")
         kind, culprit, _ = split_abort_word(failure.abort)
         code, ei = CODES[kind]
@@ -265,7 +266,7 @@ class Communicator(Collectives, Splits, Transfers):
         sent, received = failure.statements
         sides = _statement(received[ROOT], *sent), _statement(sent[ROOT], *received)
         refused = [said.rank for said in sides if said.refusal is not None]
-        text = disagreement.describe_transfer(*sides, self.rank, self.name)
+        text = disagreement.describe_transfer(*sides, self.rank, self.name, self._members)
         return HcclError(_code(sides), text, refused, "EI0003" if refused else "EI0005")
 
     def _where(self) -> str:
@@ -288,9 +289,9 @@ class Communicator(Collectives, Splits, Transfers):
         if differs and quiescing < 0 and seconds > NOTICE_AFTER_S and not self._noticed:
             self._noticed = True
             waits_for = self._membership.segment.rank_line(self._membership.rank).waits_for
-            awaited = failure_words.rank_name(waits_for, self.world_ranks if self._group.board else None)
+            awaited, own = (failure_words.rank_name(rank, self._members) for rank in (waits_for, self._membership.rank))
             print(
-                f"rank {self.rank}: the ranks disagree on {collective_name(collective)} #{call} already; waiting for "
+                f"{own}: the ranks disagree on {collective_name(collective)} #{call} already; waiting for "
                 f"the call of {awaited} to tell the whole story",
                 file=sys.stderr,
                 flush=True,

@@ -11,6 +11,7 @@ from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Stream
 from ..core import _core
 from ..diag.call_site import call_site
+from ..diag.failure import rank_name
 from ..diag.vocabulary import COLLECTIVES
 from .arguments import RefusedError, check_stream, dtype_number, told
 from .buffers import Buffers
@@ -56,6 +57,8 @@ class Transfers(_core.Communicator):
 
     rank: int
     size: int
+    world_ranks: tuple[int, ...]
+    _members: tuple[int, ...] | None
     _memory: DeviceMemory
     _buffers: Buffers
     _strict_dtypes: str
@@ -104,7 +107,8 @@ class Transfers(_core.Communicator):
         # Behind the handlers, as in _run.
         self._refuse_items(number, items, why, stream)
         if not refused_items(items, self.size):  # there is nobody to tell it to
-            raise HcclError(code, f"rank {self.rank}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
+            own = rank_name(self.world_ranks[self.rank], self._members)
+            raise HcclError(code, f"{own}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
 
     def _refuse_items(self, number: int, items: Sequence[Send | Recv], why: str, stream: Any) -> None:
         usable = isinstance(stream, Stream) and not stream.closed

@@ -161,6 +161,11 @@ class Rendezvous:
         if not 0 <= rank < size:
             return f"RANK_ID is {rank} in process {pid}, and the job has ranks 0 to {size - 1}"
         seat = self._seats[rank]
+        if seat.joined_by == pid:
+            return (
+                f"process {pid} has joined as rank {rank} before: a process joins its job once, and rt.finalize() is "
+                "for its end. What comes and goes within a job is communicators: comm.split and comm.destroy"
+            )
         nobody = (
             f"process {pid} is not a rank: it has the environment of rank {rank} from its parent. "
             "A program that a rank starts takes no part in the job; give it an environment without RANK_ID, RANK_SIZE "

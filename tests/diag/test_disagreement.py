@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from ascend_rt.diag.disagreement import Statement, describe, differing_points
+from ascend_rt.diag.disagreement import Statement, describe, describe_transfer, describe_uneven, differing_points
 
 pytestmark = pytest.mark.proof
 
@@ -59,3 +59,22 @@ def test_refusals_are_told_before_anything_else() -> None:
         "  rank 1 (train.py:41)  all_reduce count=1024 dtype=float32 op=sum\n"
         "  rank 2 (train.py:41)  root=9; expected a rank, 0 to 2"
     )
+
+
+def test_ranks_of_a_communicator_of_some_are_named_as_the_jobs_too() -> None:
+    members, said = (4, 0, 7), statements(3, refusal="x is a list", count=0)
+    assert describe(statements(3, count=9), 1, "row", members).splitlines()[1:4] == [
+        "  rank 0 (rank 4 of the job) (train.py:41)  all_reduce count=1024 dtype=float32 op=sum",
+        "  rank 1 (rank 0 of the job) (train.py:41)  all_reduce count=1024 dtype=float32 op=sum     <- this rank",
+        "  rank 2 (rank 7 of the job) (train.py:41)  all_reduce count=9 dtype=float32 op=sum  !",
+    ]
+    assert "refused on rank 2 (rank 7 of the job);" in describe(said, 0, "row", members)
+    uneven = describe_uneven(statements(3), 0, "row", (2, 0, 5, 6), members)
+    assert ": rank 2 (rank 7 of the job) sends 5 elements to rank 0 (rank 4 of the job), which expects 6\n" in uneven
+    sides = (dataclasses.replace(AGREED, rank=rank, collective=kind, root=1 - rank, count=3 + rank)
+             for rank, kind in enumerate(("send", "recv")))
+    message = describe_transfer(*sides, 0, "row", members).splitlines()
+    assert message[1] == (
+        "  rank 0 (rank 4 of the job) (train.py:41)  send count=3 dtype=float32 to rank 1     <- this rank"
+    )
+    assert message[2].startswith("  rank 1 (rank 0 of the job) (train.py:41)  recv count=4")

@@ -1,7 +1,9 @@
 """send, recv and batch_send_recv: what comes where, what two sides that differ are told, how waits end."""
 
+import gc
 import re
 import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,104 @@ def orders(comm: rt.Communicator) -> None:
 
 def test_messages_are_matched_in_the_order_in_which_they_are_issued(ranks: RankPool) -> None:
     ranks.run(2, orders)
+
+
+def in_either_order(comm: rt.Communicator) -> None:
+    """Three messages to the right are queued before any is received; ranks await their streams in different orders."""
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for count in (1, 70_000):
+        sending, receiving = rt.Stream(), rt.Stream()
+        outs = [np.zeros(count) for _ in range(3)]
+        for number in range(3):
+            comm.send(rt.array(values(comm.rank + 10 * number, count)), right, stream=sending)
+        for out in outs:
+            comm.recv(out, left, stream=receiving)
+        for stream in (sending, receiving) if comm.rank % 2 else (receiving, sending):
+            stream.synchronize()
+        for number, out in enumerate(outs):
+            np.testing.assert_array_equal(out, values(left + 10 * number, count))
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_streams_that_send_and_that_receive_do_not_wait_for_one_another(ranks: RankPool, size: int) -> None:
+    ranks.run(size, in_either_order)
+
+
+def dropped(comm: rt.Communicator) -> None:
+    """Nobody holds the arrays that are queued to be sent, nor the stream; their memory is not reused before."""
+    right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    stream = rt.Stream()
+    comm.send(rt.array(values(comm.rank, 50_000)), right, stream=stream)
+    comm.send(values(comm.rank, 50_000)[::2], right, stream=stream)
+    del stream
+    gc.collect()
+    noise = [make(np.full(50_000, -1.0)) for make in (rt.array, np.array) for _ in range(8)]
+    for step in (1, 2):
+        want = values(left, 50_000)[::step]
+        np.testing.assert_array_equal(comm.recv(np.zeros_like(want), left), want)
+    del noise
+    comm.barrier()  # who leaves while something is queued drops it
+
+
+def test_what_is_queued_to_be_sent_is_kept(ranks: RankPool) -> None:
+    ranks.run(2, dropped)
+
+
+def beside_a_message(comm: rt.Communicator) -> list[float]:
+    """One thread of rank 0 waits for a message that rank 1 only sends behind an all_reduce."""
+    y = np.ones(4)
+    if comm.rank == 1:
+        comm.all_reduce(y)
+        comm.send(values(1, 3), 0)
+        return list(y)
+    out = np.zeros(3)
+    thread = threading.Thread(target=comm.recv, args=(out, 1))
+    thread.start()
+    comm.all_reduce(y)
+    thread.join()
+    np.testing.assert_array_equal(out, values(1, 3))
+    return list(y)
+
+
+def test_a_collective_beside_a_thread_that_receives(ranks: RankPool) -> None:
+    assert ranks.run(2, beside_a_message) == [[2.0] * 4] * 2
+
+
+def all_send(comm: rt.Communicator) -> str:
+    """As on NPUs: a blocking send waits for its recv, and nobody comes to receive."""
+    with pytest.raises(rt.HcclError) as caught:
+        comm.send(values(comm.rank, 3), (comm.rank + 1) % comm.size)
+    return str(caught.value)
+
+
+@pytest.mark.thorough
+def test_a_ring_of_sends_that_nobody_receives_is_told(ranks: RankPool) -> None:
+    for story in ranks.run(3, all_send, environ={"HCCL_EXEC_TIMEOUT": "1"}):
+        assert "did not arrive within 1 s" in story
+        assert sum(bool(re.match(r"  rank \d  .* in send #1", line)) for line in story.splitlines()) >= 2, story
+
+
+def in_a_row(world: rt.Communicator) -> list[Any]:
+    """Ranks 3 and 1, and ranks 2 and 0: each pair disagrees about one message, then goes on."""
+    comm = world.split(world.rank % 2, -world.rank)
+    assert comm is not None
+    x, out = values(world.rank, 8), np.zeros(8)
+    story = told(comm.send, x[:3], 1) if comm.rank == 0 else told(comm.recv, out[:4], 0)
+    with pytest.raises(rt.HcclError, match=rf"rank {comm.rank} \(rank {world.rank} of the job\): send .*dest=2"):
+        comm.send(x, 2)
+    comm.batch_send_recv([hccl.Recv(out, 1 - comm.rank), hccl.Send(x, 1 - comm.rank)])
+    np.testing.assert_array_equal(out, values((world.rank + 2) % 4, 8))
+    return [story[0], *story[2].splitlines()[:3]]
+
+
+def test_messages_of_communicators_of_some_ranks(ranks: RankPool) -> None:
+    even, odd, *again = ranks.run(4, in_a_row)
+    assert again == [even, odd]
+    for story, group, (first, second) in ((even, 0, (2, 0)), (odd, 1, (3, 1))):
+        assert story[0] == "EI0005"
+        assert f'EI0005: message #1 from rank 0 to rank 1 of group "world_sub_1_{group}": its two sides' in story[1]
+        assert re.match(rf"  rank 0 \(rank {first} of the job\) \(test_transfers.py:\d+\)  send count=3 ", story[2])
+        assert re.match(rf"  rank 1 \(rank {second} of the job\) \(test_transfers.py:\d+\)  recv count=4 ", story[3])
 
 
 def told(call: Any, *arguments: Any) -> tuple[str, tuple[int, ...], str]:

@@ -189,8 +189,7 @@ def test_a_rank_is_claimed_once(server: Server) -> None:
     first.send(b"ascend_rt 1 join 1 3")
     server.turn_until(lambda: server.states()[1] == RUNNING)
     answer, descriptors = server.answer(b"ascend_rt 1 join 1 3")
-    assert f"rank 1 is already joined by process {os.getpid()}" in answer
-    assert "is not a rank" in answer
+    assert f"process {os.getpid()} has joined as rank 1 before: a process joins its job once" in answer
     assert descriptors == []
     first.close()
 
@@ -204,7 +203,7 @@ def test_any_process_may_be_an_executed_rank_once(server: Server) -> None:
     server.meeting.expect(1, 1, forked=False)
     assert server.answer(b"ascend_rt 1 join 1 3")[0] == server.welcome
     assert server.joined == [(1, os.getpid())]
-    assert "already joined" in server.answer(b"ascend_rt 1 join 1 3")[0]
+    assert "has joined as rank 1 before" in server.answer(b"ascend_rt 1 join 1 3")[0]
 
 
 def test_a_rank_that_has_ended_is_not_to_be_had(server: Server) -> None:
