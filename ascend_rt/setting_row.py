@@ -191,6 +191,44 @@ class AlgorithmsOf:
         return level, algorithm
 
 
+@dataclass(frozen=True)
+class OwnAlgorithms:
+    """ASCEND_RT_ALGO, parsed: collectives, and the algorithm that is to carry out each."""
+
+    by_collective: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "/".join("=".join(pair) for pair in self.by_collective)
+
+
+@dataclass(frozen=True)
+class OwnAlgorithmsOf:
+    """Parses ASCEND_RT_ALGO. Which names there are, only the registry of plans knows: a communicator looks there."""
+
+    expected: str = "COLLECTIVE=ALGORITHM/COLLECTIVE=ALGORITHM by ascend_rt's own names, such as all_reduce=ring"
+
+    def __call__(self, text: str) -> OwnAlgorithms:
+        parsed = []
+        for part in text.split("/"):
+            collective, _, algorithm = part.partition("=")
+            if not re.fullmatch(r"[a-z_]+", collective) or not re.fullmatch(r"[A-Za-z_+-]+", algorithm):
+                raise ValueError(f"{self.expected}; {part!r} is none")
+            parsed.append((collective, algorithm))
+        if len(dict(parsed)) < len(parsed):
+            raise ValueError(f"{self.expected}; a collective stands there twice")
+        return OwnAlgorithms(tuple(parsed))
+
+
+@dataclass(frozen=True)
+class CacheFolder:
+    """Parses XDG_CACHE_HOME as its specification has it: what is empty, or no absolute path, counts as not set."""
+
+    expected: str = "an absolute path"
+
+    def __call__(self, text: str) -> str | None:
+        return text if text.startswith("/") else None
+
+
 class Parsed(Protocol):
     """What has the values of all rows by name: `Settings`."""
 

@@ -18,14 +18,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from . import setting_pages
 from .setting_links import Links as Links
 from .setting_links import LinksOf
 from .setting_row import (
     AlgorithmsOf,
     AnyCase,
+    CacheFolder,
     Choice,
     DeviceIds,
-    Kind,
+    OwnAlgorithmsOf,
     Setting,
     Switch,
     Text,
@@ -112,13 +114,17 @@ class Settings:
     )
     hccl_algo = Setting(
         "HCCL_ALGO", AlgorithmsOf(), None, "system", "",
-        "Algorithms between servers. Checked and compared; without effect, since all ranks of a job are on one host.",
+        "Algorithms between servers; without a rank table, among all ranks. What an operator has not falls back.",
         agree=True,
     )
     hccl_deterministic = Setting(
         "HCCL_DETERMINISTIC", AnyCase(("false", "true", "strict")), "false", "system", "",
         "Results are the same bits in every run anyway; strict: also for every algorithm and layout of ranks.",
         agree=True,
+    )
+    xdg_cache_home = Setting(
+        "XDG_CACHE_HOME", CacheFolder(), None, "system", "",
+        "In its folder ascend_rt is what hccl-run --tune has measured on this host; ~/.cache when not set.",
     )
     hccl_entry_log_enable = Setting(
         "HCCL_ENTRY_LOG_ENABLE", Switch(), False, "system", "",
@@ -168,6 +174,11 @@ class Settings:
     ascend_rt_sleep_ms = Setting(
         "ASCEND_RT_SLEEP_MS", Whole(1, 10_000), 50, "debug", "ms",
         "Longest single sleep of a waiting rank; after each it looks at the state of its peers.",
+    )
+    ascend_rt_algo = Setting(
+        "ASCEND_RT_ALGO", OwnAlgorithmsOf(), None, "debug", "",
+        "Which algorithm carries out a collective, whatever HCCL_ALGO says; docs/algorithms.md has the names.",
+        agree=True,
     )
     ascend_rt_packet_bytes = Setting(
         "ASCEND_RT_PACKET_BYTES", Whole(0, 4096), 1024, "debug", "bytes",
@@ -336,39 +347,12 @@ def tell_children(job: str) -> None:
 
 def help_text() -> str:
     """The table for `hccl-run --help-env`."""
-    parts = []
-    for kind, title in _TITLES.items():
-        parts.append(f"{title}\n")
-        for row in table():
-            if row.kind == kind:
-                unit = f" {row.unit}" if row.unit and row.default is not None else ""
-                parts.append(f"  {row.name}  ({row.expected}; default: {shown(row.default)}{unit})")
-                parts.append(f"      {row.sentence}\n")
-    return "\n".join(parts)
+    return setting_pages.help_text(table())
 
 
 def markdown() -> str:
     """docs/settings.md, whole."""
-    parts = [
-        "# Settings\n\n"
-        "Made from `ascend_rt/settings.py` by `python -m ascend_rt.settings`; `hccl-run --help-env` prints the same.\n"
-        "A value that does not parse, and a misspelt `ASCEND_RT_` name, is an error (EI0001).\n"
-    ]
-    for kind, title in _TITLES.items():
-        parts.append(f"\n## {title}\n\n| Variable | Takes | Unit | Default | Meaning |\n|---|---|---|---|---|\n")
-        parts.extend(
-            f"| `{row.name}` | {row.expected} | {row.unit} | {shown(row.default)} | {row.sentence} |\n"
-            for row in table()
-            if row.kind == kind
-        )
-    return "".join(parts)
-
-
-_TITLES: dict[Kind, str] = {
-    "system": "System: describe the job and the machine",
-    "launcher": "Launcher: what torchrun, mpirun and srun tell their processes, not to be set by hand",
-    "debug": "Debug: for finding a fault or measuring, remove them afterwards",
-}
+    return setting_pages.markdown(table())
 
 
 def _misspelt(name: str) -> SettingError | None:

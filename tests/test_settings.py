@@ -63,7 +63,9 @@ def test_a_bad_value_says_name_value_and_what_was_expected(name: str, text: str,
     assert isinstance(caught.value, ValueError)
 
 
-@pytest.mark.parametrize("row", settings.table(), ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in settings.table() if row.name != "XDG_CACHE_HOME"], ids=lambda row: row.name
+)
 def test_an_empty_value_is_an_error_in_every_row(row: Setting[object]) -> None:
     with pytest.raises(SettingError, match=f"{row.name} is set but empty"):
         row.parse({row.name: ""})
@@ -205,6 +207,20 @@ def test_algorithms_that_cann_passes_over_are_an_error(text: str, why: str) -> N
         settings.read({"HCCL_ALGO": text})
 
 
+def test_algorithms_by_their_own_names() -> None:
+    asked = settings.read({"ASCEND_RT_ALGO": "all_reduce=mesh+H-D_R/broadcast=tree"}).ascend_rt_algo
+    assert asked is not None and asked.by_collective == (("all_reduce", "mesh+H-D_R"), ("broadcast", "tree"))
+    assert str(asked) == "all_reduce=mesh+H-D_R/broadcast=tree"
+    for text, wrong in (("ring", "'ring' is none"), ("reduce=", "'reduce=' is none"), ("a=b/a=c", "there twice")):
+        with pytest.raises(SettingError, match=f"EI0001: .*ASCEND_RT_ALGO is '{text}'; expected COLLECTIVE=.*{wrong}"):
+            settings.read({"ASCEND_RT_ALGO": text})
+
+
+@pytest.mark.parametrize(("text", "folder"), [("/a/b", "/a/b"), ("", None), ("a/b", None)])
+def test_a_cache_folder_that_is_no_absolute_path_counts_as_not_set(text: str, folder: str | None) -> None:
+    assert settings.read({"XDG_CACHE_HOME": text}).xdg_cache_home == folder
+
+
 def test_what_cann_refuses_gives_a_notice_and_with_strict_an_error() -> None:
     short = {"HCCL_CONNECT_TIMEOUT": "10"}
     assert settings.read(short).hccl_connect_timeout == 10
@@ -242,6 +258,7 @@ def test_what_changes_what_ranks_do_together_has_to_agree() -> None:
         ("HCCL_DETERMINISTIC", "false"),
         ("ASCEND_RT_STRICT_DTYPES", "0"),
         ("ASCEND_RT_LINK", "not set"),
+        ("ASCEND_RT_ALGO", "not set"),
         ("ASCEND_RT_PACKET_BYTES", "1024"),
         ("ASCEND_RT_PIECE_KIB", "512"),
     ]

@@ -31,7 +31,7 @@ from .c_conventions import (
 from .communicator import CODES, Communicator
 from .config import HcclCommConfig
 from .errors import HcclResult
-from .groups import Place, form
+from .groups import Place, form, servers_of
 
 HCCL_ROOT_INFO_BYTES = root_info.ROOT_INFO_NBYTES
 NO_GROUP = 0xFFFFFFFF
@@ -179,7 +179,7 @@ def HcclCreateSubCommConfig(
     members = tuple(parent.world_ranks[each] for each in ids)
     name = _name(config) or f"{parent.name}_sub_{number}"
     settings = parent._settings if config is None else _applied(config, parent._settings)
-    wanted = Place(f"{parent._group.board}.sub{number}", place, len(ids), members)
+    wanted = Place(f"{parent._group.board}.sub{number}", place, len(ids), members, servers_of(parent, ids))
     return communicators.add(form(parent._membership, parent._memory, settings, wanted, name))
 
 

@@ -20,7 +20,7 @@ from .c_conventions import (
     usable_communicator,
 )
 from .errors import HcclResult
-from .groups import Place, form
+from .groups import Place, form, servers_of
 from .world import replace_world
 
 
@@ -80,9 +80,9 @@ def HcclCommResume(comm: int, /) -> None:
         text = f'communicator "{old.name}" is in use: acl.rt.device_task_abort drops what is queued'
         raise CodedError(HcclResult.HCCL_E_AGAIN, text)
     _tell(comm, HcclCommStatePhase.HCCL_COMM_STATE_PHASE_RESUME_PRE)
-    place = Place(f"{old._group.board}.resume", old.rank, old.size, old.world_ranks)
+    servers = servers_of(old, range(old.size))
+    place = Place(f"{old._group.board}.resume", old.rank, old.size, old.world_ranks, servers)
     fresh = form(old._membership, old._memory, old._settings, place, old.name)
-    fresh.servers = old.servers
     communicators.replace(comm, fresh)
     replace_world(old, fresh)
     old.destroy()

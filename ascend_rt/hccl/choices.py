@@ -1,37 +1,99 @@
 """Chooses how a kind of call is done, and gives the native core what it needs to do it."""
 
-import zlib
+from __future__ import annotations
 
-from ..core import _core
-from ..plan.choice import UNBOUNDED, Table, choose
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..plan.asked import OPERATORS, between_servers, by_own_name
+from ..plan.choice import TABLE, UNBOUNDED, Row, Table, choose
 from ..plan.exchange import exchange
 from ..plan.packed import fingerprint, lent, pack
 from ..plan.registry import build
 from ..plan.split import ALGORITHM, NUMBERS, SPLIT
+from ..settings import SettingError, Settings
 from .arguments import Call
+
+if TYPE_CHECKING:
+    from ..core import _core
+    from ..plan.language import Groups
+    from .communicator import Communicator
+    from .tuning import Tuning
 
 _EXCHANGE_FINGERPRINT = zlib.crc32(b"exchange")
 
 
-def add(communicator: _core.Communicator, call: Call, table: Table, packet_nbytes: int, piece_nbytes: int) -> None:
+
+def settle(communicator: Communicator, tuning: Tuning, servers: Sequence[int]) -> None:
+    """How a new communicator chooses; servers: the server of each rank, empty if nothing is known of servers."""
+    communicator.servers = tuple(servers) or (0,) * communicator.size
+    communicator._servers = groups_of(servers)
+    communicator._machine = tuning.machine
+    communicator._table = table_of(communicator._settings, communicator.size, communicator._servers, tuning.rows)
+
+
+def table_of(settings: Settings, size: int, servers: Groups, measured: Table) -> Table:
+    """The table of choice of a communicator: what its variables ask for, what was measured, the default.
+
+    servers: the ranks of each, empty if nothing is known of them. What is asked for and does not take these servers is
+    left out. SettingError (EI0001) if ASCEND_RT_ALGO names what does not exist.
+    """
+    return (*_by_own_names(settings, servers), *_by_level(settings, size, servers), *measured, *TABLE)
+
+
+def groups_of(servers: Sequence[int]) -> Groups:
+    """The ranks of each server, from the number of the server of each rank."""
+    return tuple(tuple(rank for rank, on in enumerate(servers) if on == server) for server in sorted(set(servers)))
+
+
+def _by_own_names(settings: Settings, servers: Groups) -> Iterator[Row]:
+    asked = settings.ascend_rt_algo
+    for collective, algorithm in asked.by_collective if asked else ():
+        try:
+            found = by_own_name(collective, algorithm, servers)
+        except ValueError as error:
+            expected = f"collectives and algorithms that there are: {error}"
+            raise SettingError("ASCEND_RT_ALGO", repr(str(asked)), expected) from None
+        if found:
+            yield Row(collective, found[0], options=found[1], asked_by="ASCEND_RT_ALGO")
+
+
+def _by_level(settings: Settings, size: int, servers: Groups) -> Iterator[Row]:
+    asked = settings.hccl_algo
+    for operator, collective in OPERATORS.items():
+        level1 = asked.of(operator, "level1") if asked else None
+        if level1 and (found := between_servers(collective, level1, size, servers)):
+            yield Row(collective, found[0], options=found[1], asked_by=f"HCCL_ALGO level1:{level1}")
+
+
+def add(communicator: Communicator, call: Call) -> None:
     """Adds the choice that serves `call` and all calls of its kind in the same range of sizes.
 
-    Up to `packet_nbytes` of a rank's data go with the round itself, beyond that `table` has the algorithm.
-    `piece_nbytes`, which decides the number of rounds where a rank stages, becomes part of what the ranks compare.
+    Up to ASCEND_RT_PACKET_BYTES of a rank's data go with the round itself, beyond that the communicator's table has the
+    algorithm. The size of a piece, which decides the number of rounds where a rank stages, becomes part of what the
+    ranks compare.
     """
     spec, size = call.spec, communicator.size
     root = call.root if spec.rooted else -1
     kind = (spec.number, call.dtype, call.op, root)
-    words = exchange(spec.name, communicator.rank, size, call.root)
-    most_in_round = packet_nbytes // max(words[0], 1)
+    most_in_round = most_in_a_round(communicator, spec.name)
     if call.nbytes <= most_in_round:
+        words = exchange(spec.name, communicator.rank, size, call.root)
         communicator._add_exchange(*kind, most_in_round, _EXCHANGE_FINGERPRINT, words)
         return
-    choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table)
-    plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root)
+    table, strict = communicator._table, communicator._strict
+    choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table, strict=strict)
+    plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root, **choice.options)
     least = max(choice.lo_nbytes, most_in_round + 1)
-    compared = zlib.crc32(piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
+    compared = zlib.crc32(communicator._piece_nbytes.to_bytes(8, "little"), fingerprint(plan))
     communicator._add_plan(*kind, least, choice.hi_nbytes, compared, pack(plan), *lent(plan))
+
+
+def most_in_a_round(communicator: Communicator, collective: str) -> int:
+    """The largest block, in bytes, of calls that are carried out within the round in which the ranks meet."""
+    blocks, *_ = exchange(collective, communicator.rank, communicator.size, 0)
+    return communicator._packet_nbytes // max(blocks, 1)
 
 
 def add_split(communicator: _core.Communicator, name: str, dtype: int, op: int, piece_nbytes: int) -> None:

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Failure, Stream, spins_for
@@ -21,11 +22,13 @@ from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.membership import Group, Membership
 from ..plan import split
-from ..plan.choice import TABLE, Table
+from ..plan.choice import Table
 from ..plan.collectives import COLLECTIVES, Collective
+from ..plan.language import Groups
+from ..plan.model import Machine
 from ..plan.split import split_spec
 from ..settings import SettingError, Settings
-from . import choices, groups
+from . import choices, explain, groups
 from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
 from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
@@ -87,7 +90,10 @@ class Communicator(Collectives, Splits, Transfers):
     """
 
     name: str
+    servers: tuple[int, ...]
+    _servers: Groups
     _table: Table
+    _machine: Machine
     _packet_nbytes: int
     _buffers: Buffers
     _piece_nbytes: int
@@ -95,7 +101,7 @@ class Communicator(Collectives, Splits, Transfers):
     def __new__(
         cls, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
     ) -> "Communicator":
-        board, members = group
+        board, members = group.board, group.members
         rank, size = members.index(membership.rank), len(members)
         self = super().__new__(
             cls, membership.segment, memory.device, rank, size, NUMBER_OF_DTYPE, Stream, members, board
@@ -130,14 +136,13 @@ class Communicator(Collectives, Splits, Transfers):
         self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
         self._drop_board = weakref.finalize(self, membership.drop, group)
         self._drop_board.atexit = False
-        self.servers = (0,) * self.size
         self._splits = 0
         self._suspended = False
         self._timeout = settings.hccl_exec_timeout
         self._strict_dtypes = settings.ascend_rt_strict_dtypes
         self._noticed = False
         self._has_table = False
-        self._table = TABLE
+        self._strict = settings.hccl_deterministic == "strict"
         _by_id[id(self)] = self
 
     def __repr__(self) -> str:
@@ -176,6 +181,17 @@ class Communicator(Collectives, Splits, Transfers):
         """
         self._resync()
 
+    def explain(
+        self, collective: str, nbytes: int, dtype: npt.DTypeLike = "float32", op: str = "sum"
+    ) -> "explain.Explanation":
+        """How a call would be done: the algorithm, who has decided, and what every candidate is predicted to take.
+
+        collective: by the name of its method; nbytes: of one block, which is count times the size of an element; dtype
+        and op: of the call, since sums of float16 and bfloat16 must not round once per hop. Asks no other rank and
+        moves nothing. ValueError: what is asked for does not exist. Print the result, or read its fields.
+        """
+        return explain.explain(self, collective, nbytes, dtype, op)
+
     # ---- what the native base hands over ----
 
     def _all_reduce(self, x: Any, out: Any, op: Any, stream: Any) -> Array:
@@ -207,7 +223,7 @@ class Communicator(Collectives, Splits, Transfers):
         arguments = (call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out, stream)
         while (missing := self._call(*arguments)) is not None:
             if missing == _core.CALL_NO_CHOICE:
-                choices.add(self, call, self._table, self._packet_nbytes, self._piece_nbytes)
+                choices.add(self, call)
                 self._learn_dtype(call.x.dtype, call.dtype)
             elif missing == _core.CALL_NO_SCRATCH:
                 self._make_scratch(call)
@@ -314,7 +330,7 @@ def kernels_for(word: str) -> int:
     return KERNELS[word]
 
 
-def explain(failure: Failure) -> Exception:
+def error_of(failure: Failure) -> Exception:
     """The error of a call that failed on a stream."""
     communicator = _by_id.get(failure.communicator)
     if communicator is None:
@@ -334,7 +350,7 @@ def attend() -> None:
         communicator._fence_if_quiescing()
 
 
-Stream.explain = staticmethod(explain)
+Stream.explain = staticmethod(error_of)
 Stream.attend = staticmethod(attend)
 
 

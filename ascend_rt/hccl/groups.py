@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..link.errors import GroupError
 from ..link.membership import Membership
 from ..plan.collectives import COLLECTIVES
 from ..settings import Settings
+from . import choices, tuning
 from .errors import HcclError, HcclResult
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Place(NamedTuple):
     size: int
     members: tuple[int, ...] | None = None
     """its ranks in the job, if they are known"""
+    servers: tuple[int, ...] = ()
+    """number of the server by rank, if anything is known of servers"""
 
 
 def form(membership: Membership, memory: DeviceMemory, settings: Settings, place: Place, name: str) -> Communicator:
@@ -58,6 +62,7 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
             place.size,
             members=place.members,
             terms=terms,
+            offer=tuning.read(settings).for_ranks(place.size).to_text() if place.rank == 0 else "",
             timeout=settings.hccl_connect_timeout,
         )
     except GroupError as error:
@@ -68,7 +73,9 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
         failed = HcclError(code, f'communicator "{name}": {error}', ranks, ei)
         log.write(log.ERROR, str(failed))
         raise failed from None
-    return communicator_class(settings)(membership, memory, settings, group, name)
+    communicator = communicator_class(settings)(membership, memory, settings, group, name)
+    choices.settle(communicator, tuning.parse(group.offer), place.servers)
+    return communicator
 
 
 def split(parent: Communicator, color: int | None, key: int | None) -> Communicator | None:
@@ -88,9 +95,19 @@ def split(parent: Communicator, color: int | None, key: int | None) -> Communica
         ranks.index(parent.rank),
         len(ranks),
         tuple(parent.world_ranks[rank] for rank in ranks),
+        servers_of(parent, ranks),
     )
     name = f"{parent.name}_sub_{parent._splits}_{color}"
     return form(parent._membership, parent._memory, parent._settings, place, name)
+
+
+def servers_of(parent: Communicator, ranks: Sequence[int]) -> tuple[int, ...]:
+    """Numbers of servers by rank, for a communicator of some ranks of another; empty if nothing is known of servers."""
+    if not parent._servers:
+        return ()
+    on = [parent.servers[rank] for rank in ranks]
+    order = sorted(set(on), key=on.index)
+    return tuple(order.index(server) for server in on)
 
 
 def _objection(color: object, key: object) -> str:

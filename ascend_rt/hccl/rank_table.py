@@ -45,6 +45,12 @@ class RankTable:
     def size(self) -> int:
         return len(self.servers)
 
+    @property
+    def server_numbers(self) -> tuple[int, ...]:
+        """Servers counted from 0, in the order in which they come."""
+        order = sorted(set(self.servers), key=self.servers.index)
+        return tuple(order.index(server) for server in self.servers)
+
 
 def communicator(path: str, rank: int, settings: Settings, name: str | None) -> Communicator:
     """The communicator of all ranks of the table at `path`, this process as its rank `rank`. Blocks until all are here,
@@ -59,23 +65,21 @@ def communicator(path: str, rank: int, settings: Settings, name: str | None) -> 
         raise HcclError(HcclResult.HCCL_E_PARA, text, ei="EI0014")
     if any(each.name == name for each in live()):
         raise HcclError(HcclResult.HCCL_E_PARA, f"rank {rank}: this process has a communicator of {path} already")
-    made = _form(table, rank, settings, name)
-    order = sorted(set(table.servers), key=table.servers.index)
-    made.servers = tuple(order.index(server) for server in table.servers)
-    return made
+    return _form(table, rank, settings, name)
 
 
 def _form(table: RankTable, rank: int, settings: Settings, name: str) -> Communicator:
     if table.size == 1 or root_info.is_in_a_job(settings):
         device = root_info.own_device()
-        place = Place(f"table{table.digest}", rank, table.size)
+        place = Place(f"table{table.digest}", rank, table.size, servers=table.server_numbers)
         return form(device.membership, device.memory, settings, place, name)
     try:
         membership = enter_meeting(Placement(rank, table.size, f"rank table {table.digest}"), settings)
         membership.await_all(settings.hccl_connect_timeout)
     except JoinError as error:
         raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
-    return form(membership, root_info.memory_in(membership), settings, Place(WORLD, rank, table.size), name)
+    place = Place(WORLD, rank, table.size, servers=table.server_numbers)
+    return form(membership, root_info.memory_in(membership), settings, place, name)
 
 
 def read(path: str) -> RankTable:

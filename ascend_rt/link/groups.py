@@ -5,16 +5,17 @@ uses at the time.  The server compares what they say, gives the group a board, a
 then on the death of a member ends the group's communicator; a board that no member has any more is wiped and given out
 again.
 
-    rank   -> server    group NUMBER KEY RANK SIZE MEMBERS TERMS
-    server -> rank      formed NUMBER BOARD MEMBERS
+    rank   -> server    group NUMBER KEY RANK SIZE MEMBERS OFFER TERMS
+    server -> rank      formed NUMBER BOARD MEMBERS OFFER
                         unformed NUMBER WHY RANKS TEXT    WHY: gone, differs, settings, refused, taken, room
                         withdrawn NUMBER RANKS            the ranks of the group that had not come
     rank   -> server    withdraw NUMBER KEY               it does not wait any more
                         drop BOARD                        it does not use the board any more
 
 NUMBER is that of the request and RANK the one in the group.  MEMBERS are the ranks in the job, in the order of those in
-the group, or - if a rank does not know them.  TERMS are lines NAME=VALUE on which all have to agree, or why the rank
-refuses.
+the group, or - if a rank does not know them.  OFFER is a word that rank 0 of the group brings and all get: what has to
+be the same on all, and is rank 0's; - from the others.  TERMS are lines NAME=VALUE on which all have to agree, or why
+the rank refuses.
 
 The key `world` is that of all ranks of the job, whose board is always there.
 """
@@ -43,6 +44,7 @@ class _Forming:
     """who came first, in the group"""
     claims: dict[int, tuple[int, int]] = field(default_factory=dict)
     """(rank in the job, number of its request) by rank in the group"""
+    offer: str = "-"
     refusal: str = ""
     told: int = 0
     """to so many ranks the refusal has been told"""
@@ -78,10 +80,11 @@ class Groups:
         return (word == "group" and self._claim(rank, rest)) or (word == "withdraw" and self._withdraw(rank, rest))
 
     def _claim(self, rank: int, words: str) -> bool:
-        parts = words.split(" ", 5)
-        if len(parts) != 6 or not all(_is_number(parts[at]) for at in (0, 2, 3)):
+        parts = words.split(" ", 6)
+        if len(parts) != 7 or not all(_is_number(parts[at]) for at in (0, 2, 3)):
             return False
-        number, key, place, size, members, terms = int(parts[0]), parts[1], int(parts[2]), int(parts[3]), *parts[4:]
+        number, place, size = (int(parts[at]) for at in (0, 2, 3))
+        key, (members, offer, terms) = parts[1], parts[4:]
         if not place < size <= self._segment.ranks or not (members == "-" or all(map(_is_number, members.split(",")))):
             return False
         forming = self._forming.setdefault(key, _Forming(size, members, terms, place))
@@ -94,6 +97,8 @@ class Groups:
             self._say(rank, f"unformed {number} taken {place} rank {place} is rank {owner} of the job already")
             return True
         forming.claims[place] = rank, number
+        if place == 0:
+            forming.offer = offer
         if forming.refusal:
             self._refuse(key, forming)
         elif len(forming.claims) == forming.size:
@@ -144,7 +149,7 @@ class Groups:
                 text = f"there is no room for the board of another group: {len(self._boards)} are alive"
                 self._say(rank, f"unformed {number} room - {text}")
             else:
-                self._say(rank, f"formed {number} {offset} {_list(members)}")
+                self._say(rank, f"formed {number} {offset} {_list(members)} {forming.offer}")
 
     def _refuse(self, key: str, forming: _Forming) -> None:
         for rank, number in forming.claims.values():

@@ -37,6 +37,8 @@ class Group(NamedTuple):
     """offset of its board, 0 for the world's"""
     members: tuple[int, ...]
     """rank in the job by rank in the group"""
+    offer: str = ""
+    """what its rank 0 has brought"""
 
 
 class Membership:
@@ -87,17 +89,26 @@ class Membership:
         raise self._missing(timeout)
 
     def form_group(
-        self, key: str, rank: int, size: int, *, members: tuple[int, ...] | None = None, terms: str = "", timeout: float
+        self,
+        key: str,
+        rank: int,
+        size: int,
+        *,
+        members: tuple[int, ...] | None = None,
+        terms: str = "",
+        offer: str = "",
+        timeout: float,
     ) -> Group:
         """Form a group with the ranks that use the same key (a word that no other group has at the time), as its rank
         `rank` of `size`. Blocks until all have come, for `timeout` seconds at most.
 
         members: ranks of the job, in the order of their ranks in the group, if they are known; terms: lines NAME=VALUE
-        that must be the same on all. GroupError: they differ, somebody has ended, or does not come.
+        that must be the same on all; offer: a word without blanks, of which all get that of rank 0. GroupError: they
+        differ, somebody has ended, or does not come.
         """
         number = next(self._numbers)
         listed = "-" if members is None else ",".join(map(str, members))
-        self._ask(f"group {number} {key} {rank} {size} {listed} {terms}")
+        self._ask(f"group {number} {key} {rank} {size} {listed} {offer or '-'} {terms}")
         try:
             if not self._wait(lambda: number in self._answers, timeout):
                 self._ask(f"withdraw {number} {key}")
@@ -115,9 +126,9 @@ class Membership:
             named = ", ".join(f"rank {other}" for other in missing) or "the answer of the server"
             text = f"rank {rank} waited {timeout:g} s for the other ranks of the group; still missing: {named}"
             raise GroupError(text, "late", missing)
-        board, _, listed = rest[0].partition(" ")
+        board, listed, given = rest[0].split(" ")
         self._boards.add(int(board))
-        return Group(int(board), _numbers(listed))
+        return Group(int(board), _numbers(listed), "" if given == "-" else given)
 
     def refuse_group(self, key: str, why: str, timeout: float) -> None:
         """Take part in forming a group of all ranks of the job, which then is formed for none: all others learn why.

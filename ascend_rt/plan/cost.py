@@ -17,6 +17,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from .collectives import COLLECTIVES
 from .language import DataStep, Groups, Option, Plan, Post, Reduce, Wait
@@ -28,13 +29,15 @@ from .symbolic import run
 class Written:
     """Cost of the rounds as they were written, taken together by all ranks; bytes as fractions of n.
 
-    rounds  in which anything goes from rank to rank
-    moved   sum over the rounds of what the busiest rank loads from others and stores to them
-    folded  sum over the rounds of what the busiest rank folds
+    rounds   in which anything goes from rank to rank
+    moved    sum over the rounds of what the busiest rank loads from others and stores to them
+    touched  sum over the rounds of what the busiest rank loads and stores, of its own memory as well
+    folded   sum over the rounds of what the busiest rank folds
     """
 
     rounds: int
     moved: Fraction
+    touched: Fraction
     folded: Fraction
 
 
@@ -65,20 +68,37 @@ def cost(collective: str, algorithm: str, size: int, root: int = 0, **options: O
     return _Count(build_all(collective, algorithm, size, root, **options)).total()
 
 
+@lru_cache(maxsize=1024)
 def as_written(collective: str, algorithm: str, size: int, root: int = 0, **options: Option) -> Written:
     """The cost of an algorithm's rounds at `size` ranks, for a count that its chunks divide evenly."""
     builders = write_all(collective, algorithm, size, root, **options)
     chunk = _chunk(collective, size, builders[0].chunks)
-    moved: defaultdict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * size)
-    folded: defaultdict[tuple[int, int], list[Fraction]] = defaultdict(lambda: [Fraction(0)] * size)
+    moved, touched, folded = _Rounds(size, chunk), _Rounds(size, chunk), _Rounds(size, chunk)
     for p in builders:
         for when, does in p.items:
             if isinstance(does, DataStep):
-                moved[when][p.rank] += len(_links(p.rank, does)) * does.n * chunk
-                folded[when][p.rank] += (len(does.srcs) - 1) * does.n * chunk
-    busiest = [max(ranks) for ranks in moved.values()]
-    folds = [max(ranks) for ranks in folded.values()]
-    return Written(sum(most > 0 for most in busiest), sum(busiest, Fraction(0)), sum(folds, Fraction(0)))
+                moved.add(when, p.rank, len(_links(p.rank, does)) * does.n)
+                touched.add(when, p.rank, (len(does.srcs) + len(does.dsts)) * does.n)
+                folded.add(when, p.rank, (len(does.srcs) - 1) * does.n)
+    return Written(moved.number(), moved.by_the_busiest(), touched.by_the_busiest(), folded.by_the_busiest())
+
+
+class _Rounds:
+    """Chunks that each rank handles in each round."""
+
+    def __init__(self, size: int, chunk: Fraction) -> None:
+        self._size, self._chunk = size, chunk
+        self._chunks: dict[tuple[int, int], list[int]] = {}
+
+    def add(self, when: tuple[int, int], rank: int, chunks: int) -> None:
+        self._chunks.setdefault(when, [0] * self._size)[rank] += chunks
+
+    def number(self) -> int:
+        """Rounds with any."""
+        return sum(any(ranks) for ranks in self._chunks.values())
+
+    def by_the_busiest(self) -> Fraction:
+        return sum(map(max, self._chunks.values())) * self._chunk
 
 
 def table(size: int) -> str:

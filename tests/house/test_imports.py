@@ -26,8 +26,9 @@ MAY_IMPORT = {
     "testing": {"hccl", "acl", "link", "core", "diag", "launcher"},
     "examples": {"hccl", "acl", "capi", "ge", "torch", "sim", "ascend_rt"},
     "launcher": {"link", "core", "diag"},
-    "settings": {"setting_row", "setting_links"},
+    "settings": {"setting_row", "setting_links", "setting_pages"},
     "setting_row": set(),
+    "setting_pages": {"setting_row"},
     "setting_links": set(),
     "ascend_rt": {"acl", "hccl", "core"},  # the package itself: only re-exports
 }

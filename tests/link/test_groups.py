@@ -32,10 +32,10 @@ class Server:
         """The board of a new group."""
         listed = ",".join(map(str, members))
         for place, rank in enumerate(members):
-            said = self.hear(rank, f"group 7 {key} {place} {len(members)} {listed} ")
+            said = self.hear(rank, f"group 7 {key} {place} {len(members)} {listed} - ")
             assert bool(said) == (place == len(members) - 1)
         board = int(said[0][1].split()[2])
-        assert said == sorted((rank, f"formed 7 {board} {listed}") for rank in members)
+        assert said == sorted((rank, f"formed 7 {board} {listed} -") for rank in members)
         return board
 
 
@@ -45,26 +45,27 @@ def server() -> Iterator[Server]:
 
 
 def test_members_that_nobody_knows_before(server: Server) -> None:
-    """As with a root info: each says its place, and learns who the others are."""
-    assert server.hear(3, "group 1 root 1 2 - A=1") == []
-    first, second = server.hear(0, "group 5 root 0 2 - A=1")
+    """As with a root info: each says its place, learns who the others are, and gets what rank 0 has brought."""
+    mine = '{"alpha_us":0.25}'
+    assert server.hear(3, "group 1 root 1 2 - theirs A=1") == []
+    first, second = server.hear(0, f"group 5 root 0 2 - {mine} A=1")
     board = server.segment.group_boards()[0]
-    assert (first, second) == ((0, f"formed 5 {board} 0,3"), (3, f"formed 1 {board} 0,3"))
+    assert (first, second) == ((0, f"formed 5 {board} 0,3 {mine}"), (3, f"formed 1 {board} 0,3 {mine}"))
 
 
 def test_the_world_has_its_board(server: Server) -> None:
     for rank in range(SIZE):
-        said = server.hear(rank, f"group 1 world {rank} {SIZE} - ")
-    assert said == [(rank, "formed 1 0 0,1,2,3") for rank in range(SIZE)]
+        said = server.hear(rank, f"group 1 world {rank} {SIZE} - - ")
+    assert said == [(rank, "formed 1 0 0,1,2,3 -") for rank in range(SIZE)]
     server.hear(1, "drop 0")
     assert server.groups.boards == 0
 
 
 @pytest.mark.parametrize(("first", "second", "why"), [
-    ("0 2 0,1 A=1\nB=2", "1 3 0,1 A=1\nB=2", "differs 0,1 rank 0 has size 2 and rank 1 size 3"),
-    ("0 2 0,1 ", "1 2 1,0 ", "differs 0,1 rank 0 has members 0,1 and rank 1 members 1,0"),
-    ("0 2 - A=1\nB=2", "1 2 - A=1\nB=3", "settings 0,1 rank 0 has B=2 and rank 1 B=3"),
-    ("0 2 - A=1", "1 2 - ", "settings 0,1 rank 0 has A=1 and rank 1 "),
+    ("0 2 0,1 - A=1\nB=2", "1 3 0,1 - A=1\nB=2", "differs 0,1 rank 0 has size 2 and rank 1 size 3"),
+    ("0 2 0,1 - ", "1 2 1,0 - ", "differs 0,1 rank 0 has members 0,1 and rank 1 members 1,0"),
+    ("0 2 - - A=1\nB=2", "1 2 - - A=1\nB=3", "settings 0,1 rank 0 has B=2 and rank 1 B=3"),
+    ("0 2 - - A=1", "1 2 - - ", "settings 0,1 rank 0 has A=1 and rank 1 "),
 ])
 def test_what_the_ranks_do_not_agree_on(server: Server, first: str, second: str, why: str) -> None:
     """Both are told, and the key may be used again."""
@@ -74,20 +75,20 @@ def test_what_the_ranks_do_not_agree_on(server: Server, first: str, second: str,
 
 
 def test_a_refusal_waits_for_those_who_come_later(server: Server) -> None:
-    server.hear(0, "group 1 key 0 3 - A=1")
-    assert len(server.hear(1, "group 1 key 1 3 - A=2")) == 2
-    assert server.hear(2, "group 1 key 2 3 - A=1")[0][1].startswith("unformed 1 settings 0,1 ")
+    server.hear(0, "group 1 key 0 3 - - A=1")
+    assert len(server.hear(1, "group 1 key 1 3 - - A=2")) == 2
+    assert server.hear(2, "group 1 key 2 3 - - A=1")[0][1].startswith("unformed 1 settings 0,1 ")
     server.form(0, 1, 2)
 
 
 def test_a_place_that_is_taken(server: Server) -> None:
-    server.hear(0, "group 1 key 0 2 - ")
-    assert server.hear(3, "group 1 key 0 2 - ") == [(3, "unformed 1 taken 0 rank 0 is rank 0 of the job already")]
-    assert len(server.hear(1, "group 1 key 1 2 - ")) == 2
+    server.hear(0, "group 1 key 0 2 - - ")
+    assert server.hear(3, "group 1 key 0 2 - - ") == [(3, "unformed 1 taken 0 rank 0 is rank 0 of the job already")]
+    assert len(server.hear(1, "group 1 key 1 2 - - ")) == 2
 
 
 def test_who_does_not_wait_any_more(server: Server) -> None:
-    server.hear(0, "group 1 key 1 3 - ")
+    server.hear(0, "group 1 key 1 3 - - ")
     assert server.hear(0, "withdraw 1 key") == [(0, "withdrawn 1 0,2")]
     assert server.hear(0, "withdraw 1 key") == []
     server.form(1, 2, 3)
@@ -96,12 +97,12 @@ def test_who_does_not_wait_any_more(server: Server) -> None:
 def test_the_end_of_a_rank(server: Server) -> None:
     """It ends the communicators it is in, and those that are being formed; a clean exit only the latter."""
     boards = {members: server.form(*members) for members in ((0, 1), (1, 2), (2, 3))}
-    server.hear(0, "group 1 key 0 2 0,2 ")
+    server.hear(0, "group 1 key 0 2 0,2 - ")
     server.segment.set_state(2, RankState.DEAD, cause=-9)
     server.groups.ended(2, left=False)
     assert server.said == [(0, "unformed 1 gone 2 rank 2 has ended before the group was formed")]
     server.said.clear()
-    assert server.hear(3, "group 1 other 0 2 3,2 ")[0][1].startswith("unformed 1 gone 2 ")
+    assert server.hear(3, "group 1 other 0 2 3,2 - ")[0][1].startswith("unformed 1 gone 2 ")
     words = {members: server.segment.abort_word(board) for members, board in boards.items()}
     death = AbortKind.DEATH << 24 | 3 << 12
     assert words == {(0, 1): 0, (1, 2): death, (2, 3): death}
@@ -140,12 +141,12 @@ def test_there_is_no_room(server: Server) -> None:
     boards = [server.form(0, key=f"key{number}") for number in range(8)]
     taken = server.groups._boards
     taken[boards[-1]].nbytes = server.segment.group_boards()[1]
-    assert server.hear(0, "group 1 more 0 1 - ")[0][1].startswith("unformed 1 room - there is no room")
+    assert server.hear(0, "group 1 more 0 1 - - ")[0][1].startswith("unformed 1 room - there is no room")
 
 
 @pytest.mark.parametrize("packet", [
-    "group", "group 1 key 0 2 -", "group x key 0 2 - ", "group 1 key 2 2 - ", "group 1 key 0 9 - ",
-    "group 1 key 0 1 a ", "withdraw", "withdraw x key", "drop", "drop -1", "form 1",
+    "group", "group 1 key 0 2 - -", "group x key 0 2 - - ", "group 1 key 2 2 - - ", "group 1 key 0 9 - - ",
+    "group 1 key 0 1 a - ", "withdraw", "withdraw x key", "drop", "drop -1", "form 1",
 ])
 def test_what_is_not_our_language(server: Server, packet: str) -> None:
     assert not server.groups.heard(0, packet)
