@@ -129,7 +129,7 @@ def test_ending(hccl_run: Callable[..., Any], script: Callable[..., Path], how: 
     source, check = ENDINGS[how]
     outcome = hccl_run(script(HEAD + source), n=3, timeout=10)
     check(outcome)
-    assert outcome.seconds < 5
+    assert "ended by hccl-run" not in outcome.err  # as what hangs would be
 
 
 @pytest.mark.parametrize("repeat", REPEATS)
@@ -142,7 +142,8 @@ print("ready", comm.rank, flush=True)
 try:
     time.sleep(600 if comm.rank == 1 else 0)
 except KeyboardInterrupt:
-    time.sleep(0.2)  # the others are not to fail of its end before they are interrupted
+    while any(comm._membership.segment.rank_line(rank).state <= 2 for rank in (0, 2)):
+        time.sleep(0.01)  # the others are not to fail of its end before they are interrupted
     raise
 stream.synchronize()
 """
@@ -150,7 +151,7 @@ stream.synchronize()
     job.read_until("ready 0", "ready 1", "ready 2")
     job.process.send_signal(signal.SIGINT)
     outcome = job.outcome(timeout=10)
-    assert outcome.code == 130 and outcome.seconds < 5
+    assert outcome.code == 130 and "ended by hccl-run" not in outcome.err
     assert re.search(r"rank [02] left with 3 queued calls not run", outcome.err)  # the other one failed of its end
     assert "ended: KeyboardInterrupt" in outcome.err
     assert outcome.err.splitlines()[-1] == "hccl-run: ended by SIGINT; exit code 130"
