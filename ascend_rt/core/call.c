@@ -25,7 +25,7 @@ static bool all_reach(const struct communicator *c)
     return true;
 }
 
-static void learn_reach(struct communicator *c)
+void learn_reach(struct communicator *c)
 {
     if (c->reach == REACH_UNKNOWN && anybody_stages(c))
         c->reach = communicator_reaches_all(c) ? REACH_GRANTED : REACH_REFUSED;
@@ -33,12 +33,19 @@ static void learn_reach(struct communicator *c)
         c->reach = all_reach(c) ? REACH_ALL : REACH_NONE;
 }
 
-/* The buffers of this rank that are staged in the next round, and those that the others reach instead. */
-static uint32_t memory_of(const struct communicator *c, const struct issue *issue)
+/* Elements of the larger of its buffers. */
+static uint64_t most_elements(const struct issue *issue)
 {
     const struct plan *plan = &issue->choice->plan;
     uint64_t blocks = (uint64_t)(plan->blocks_in > plan->blocks_out ? plan->blocks_in : plan->blocks_out);
-    bool large = c->least_reached_nbytes && blocks * issue->count * dtype_nbytes(issue->dtype) >= c->least_reached_nbytes;
+    if (!issue->split)
+        return blocks * issue->count;
+    return issue->split->in_count > issue->split->out_count ? issue->split->in_count : issue->split->out_count;
+}
+
+uint32_t memory_of(const struct communicator *c, const struct issue *issue)
+{
+    bool large = most_elements(issue) * dtype_nbytes(issue->dtype) >= c->least_reached_nbytes;
     uint32_t memory = issue->staged;
     if (c->reach == REACH_ALL && large && memory & STAGED_IN && !issue->in.ndim)
         memory ^= STAGED_IN | PLAIN_IN;

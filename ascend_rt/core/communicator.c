@@ -21,7 +21,9 @@ static bool allocate_by_rank(struct communicator *c)
     c->awaited = calloc(c->size, sizeof *c->awaited);
     c->dsts = calloc(c->size, sizeof *c->dsts);
     c->srcs = calloc(c->size, sizeof *c->srcs);
-    bool all = c->members && c->posted && c->awaited && c->dsts && c->srcs;
+    c->near_dsts = calloc(c->size, sizeof *c->near_dsts);
+    c->near_srcs = calloc(c->size, sizeof *c->near_srcs);
+    bool all = c->members && c->posted && c->awaited && c->dsts && c->srcs && c->near_dsts && c->near_srcs;
     for (int side = 0; side < SIDES; side++)
         all = (c->ends[side] = calloc(c->size, sizeof *c->ends[side])) && all;
     for (int buffer = 0; buffer < BUFFERS; buffer++) {
@@ -86,6 +88,8 @@ void communicator_close(struct communicator *c)
     free(c->awaited);
     free(c->dsts);
     free(c->srcs);
+    free(c->near_dsts);
+    free(c->near_srcs);
     free(c->bounce);
     *c = (struct communicator){0};
 }

@@ -148,8 +148,10 @@ struct communicator {
     bool reaches_far;           /* any of them, in this round */
     uint64_t *stride[BUFFERS];  /* from block to block, in elements */
     unsigned char *private[2];  /* IN, OUT outside of device memory: where chunks that are not lent are used; or NULL */
-    void **dsts;
+    void **dsts;                /* addresses of the places of a step, here or of another process */
     const void **srcs;
+    void **near_dsts;           /* and what stands for them here */
+    const void **near_srcs;
 };
 
 /* 0 or an errno.  `board`: of so many ranks, NULL for the world's.  `members` has `size` ranks of the job, in the order of their ranks here. */
@@ -206,6 +208,10 @@ struct piece {
 enum call_end exchange_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
 
 /* ---- call.c: what calls in pieces have in common ---- */
+/* The bits of this rank's line: which of its buffers are staged in the next round, and which the others reach. */
+uint32_t memory_of(const struct communicator *communicator, const struct issue *issue);
+/* Behind every round that says them. */
+void learn_reach(struct communicator *communicator);
 bool anybody_stages(const struct communicator *communicator);
 /* Whether this rank can reach the plain memory of every other.  They have all taken part in a round. */
 bool communicator_reaches_all(struct communicator *communicator);
@@ -229,16 +235,19 @@ struct split *split_hold(struct split *split);
 void split_release(struct split *split);
 enum call_end split_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
 /* Returns how many elements were read from each source. */
-uint64_t split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece,
-                    const struct step *step);
+enum wait_end split_move(struct communicator *communicator, const struct issue *issue, const struct piece *piece,
+                         const struct step *step, uint64_t *moved, uint32_t *peer);
 
-/* ---- move.c: one step of a plan that moves data ---- */
+/* ---- move.c ---- */
 
-/* WAIT_ARRIVED; or how it ended because memory of *peer was out of reach.  *moved: the elements of each source. */
-enum wait_end move_step(struct communicator *communicator, const struct cut *cut, const struct step *step,
-                        const struct issue *issue, uint64_t *moved, uint32_t *peer);
+/* Moves `count` elements between the places of a step, whose addresses are in dsts and srcs.  WAIT_ARRIVED; or how it ended
+ * because memory of *peer was out of reach. */
+enum wait_end move_elements(struct communicator *communicator, const struct issue *issue, const struct step *step,
+                            uint64_t count, uint32_t *peer);
 
 /* ---- exec.c: the steps of one plan, on elements first to first + count of every block ---- */
+/* Which buffers of others lie outside of the segment, by the lines of the round just done. */
+void plan_find_far(struct communicator *communicator);
 bool plan_find_buffers(struct communicator *communicator, const struct plan *plan, const struct issue *issue,
                        const struct piece *piece);
 enum wait_end plan_run(struct communicator *communicator, const struct plan *plan, const struct issue *issue,

@@ -1,95 +1,34 @@
-/* What one Copy or Reduce of a plan does: where its chunks are, and moving them. */
+/* Moving the elements of one Copy or Reduce between its places, wherever they lie. */
 #include <errno.h>
 #include <string.h>
 
 #include "communicator.h"
 #include "reach.h"
 
-/* What all places of a step have in common, and the run of chunks that is moved next: a step of several chunks is done
- * block by block, since blocks need not lie one behind the other. */
-struct run {
-    const struct communicator *communicator;
-    const struct plan *plan;
-    const struct cut *cut;
-    uint64_t count; /* of the call: from block to block of a private buffer */
-    size_t item_nbytes;
-    uint32_t done, chunks; /* of the step */
-};
-
-/* A chunk of this rank's own memory that nobody else touches and that is not in device memory. */
-static bool is_private(const struct run *run, const struct place *place, uint64_t chunk)
-{
-    const struct communicator *c = run->communicator;
-    return (uint32_t)place->rank == c->rank && place->buffer != BUFFER_SCRATCH && c->private[place->buffer] &&
-           !plan_is_lent(run->plan, (enum buffer)place->buffer, (int64_t)chunk);
-}
-
-static void *address(const struct run *run, const struct place *place)
-{
-    const struct communicator *c = run->communicator;
-    uint64_t chunk = (uint64_t)place->chunk + run->done, chunks = run->cut->chunks;
-    if (is_private(run, place, chunk))
-        return c->private[place->buffer] +
-               (chunk / chunks * run->count + chunk_start(run->cut, chunk % chunks)) * run->item_nbytes;
-    uint64_t start = place->buffer == BUFFER_SCRATCH
-                         ? chunk * scratch_chunk_count(run->cut)
-                         : chunk / chunks * c->stride[place->buffer][place->rank] + chunk_start(run->cut, chunk % chunks);
-    return c->base[place->buffer][place->rank] + start * run->item_nbytes;
-}
-
-/* The place of a step that tells its length: any that is not scratch, since all are congruent modulo C. */
-static const struct place *measure(const struct step *step)
-{
-    for (int32_t i = 0; i < step->ndst + step->nsrc; i++)
-        if (step->dst[i].buffer != BUFFER_SCRATCH)
-            return &step->dst[i];
-    return step->dst;
-}
-
-/* Elements of the next run, which ends with the step or with the block. */
-static uint64_t next_run(struct run *run, const struct step *step)
-{
-    const struct place *place = measure(step);
-    if (place->buffer == BUFFER_SCRATCH) {
-        run->chunks = 1;
-        return scratch_chunk_count(run->cut);
-    }
-    uint32_t first = ((uint32_t)place->chunk + run->done) % run->cut->chunks;
-    uint32_t to_block_end = run->cut->chunks - first, to_step_end = (uint32_t)step->n - run->done;
-    run->chunks = to_block_end < to_step_end ? to_block_end : to_step_end;
-    if (run->communicator->private[BUFFER_IN] || run->communicator->private[BUFFER_OUT])
-        run->chunks = 1; /* the next chunk may lie elsewhere */
-    uint64_t end = first + run->chunks == run->cut->chunks ? run->cut->count : chunk_start(run->cut, first + run->chunks);
-    return end - chunk_start(run->cut, first);
-}
-
-static void copy(const struct run *run, const struct step *step, uint64_t count)
-{
-    void *dst = address(run, step->dst);
-    const void *src = address(run, step->src);
-    if (dst != src)
-        memcpy(dst, src, count * run->item_nbytes);
-}
-
-static void fold(struct communicator *c, const struct step *step, int32_t ndst, uint64_t count, const struct issue *issue)
+static void fold(const struct communicator *c, const struct issue *issue, const struct step *step, void **dsts, int32_t ndst,
+                 const void **srcs, uint64_t count)
 {
     int op = issue->op == REDUCE_AVG && !step->complete ? REDUCE_SUM : issue->op;
-    find_reduce(issue->dtype, op, c->kernels)(c->dsts, ndst, c->srcs, step->nsrc, count, c->size);
+    find_reduce(issue->dtype, op, c->kernels)(dsts, ndst, srcs, step->nsrc, count, c->size);
 }
 
-static void reduce(struct communicator *c, const struct run *run, const struct step *step, uint64_t count,
-                   const struct issue *issue)
+static void move_near(const struct communicator *c, const struct issue *issue, const struct step *step, uint64_t count)
 {
-    for (int32_t i = 0; i < step->ndst; i++)
-        c->dsts[i] = address(run, &step->dst[i]);
-    for (int32_t i = 0; i < step->nsrc; i++)
-        c->srcs[i] = address(run, &step->src[i]);
-    fold(c, step, step->ndst, count, issue);
+    if (step->kind == STEP_REDUCE)
+        fold(c, issue, step, c->dsts, step->ndst, c->srcs, count);
+    else if (c->dsts[0] != c->srcs[0])
+        memmove(c->dsts[0], c->srcs[0], count * dtype_nbytes(issue->dtype));
 }
 
-/* ---- steps that reach plain memory of other ranks ----
+/* ---- plain memory of other ranks ----
  *
- * Each returns 0, or the errno with which the memory of *peer was out of reach. */
+ * A step goes in tiles, so that what is fetched is still in the cache when it is used.  Functions return 0, or the errno
+ * with which the memory of *peer was out of reach. */
+
+struct tile {
+    size_t before, nbytes; /* from the beginning of the step's elements */
+    size_t slot_nbytes;    /* room for it in c->bounce, once for each source and once more */
+};
 
 static uint32_t far(const struct communicator *c, const struct place *place)
 {
@@ -118,61 +57,55 @@ static int store(struct communicator *c, const struct place *to, void *address, 
     return reach_store(far(c, to), address, from, nbytes);
 }
 
-/* Elements first to first + count of a run: every source that is far is fetched into a slot of its own, and the result is
- * made in a destination that is not, or in a slot, and stored from there. */
-static int reduce_far(struct communicator *c, const struct run *run, const struct step *step, uint64_t first, uint64_t count,
-                      size_t slot_nbytes, const struct issue *issue, uint32_t *peer)
+/* Every source that is far is fetched into a slot of its own; the result is made in a destination that is not, or in a
+ * slot, and stored from there. */
+static int reduce_far(struct communicator *c, const struct issue *issue, const struct step *step, const struct tile *tile,
+                      uint32_t *peer)
 {
-    const size_t nbytes = count * run->item_nbytes, before = first * run->item_nbytes;
     unsigned char *slot = c->bounce;
     int32_t near = 0;
     int error = 0;
     for (int32_t i = 0; i < step->nsrc && !error; i++) {
-        c->srcs[i] = (unsigned char *)address(run, &step->src[i]) + before;
+        c->near_srcs[i] = (const unsigned char *)c->srcs[i] + tile->before;
         if (!far(c, &step->src[i]))
             continue;
-        error = fetch(c, &step->src[i], slot, c->srcs[i], nbytes, peer);
-        c->srcs[i] = slot;
-        slot += slot_nbytes;
+        error = fetch(c, &step->src[i], slot, c->near_srcs[i], tile->nbytes, peer);
+        c->near_srcs[i] = slot;
+        slot += tile->slot_nbytes;
     }
     for (int32_t i = 0; i < step->ndst; i++)
         if (!far(c, &step->dst[i]))
-            c->dsts[near++] = (unsigned char *)address(run, &step->dst[i]) + before;
+            c->near_dsts[near++] = (unsigned char *)c->dsts[i] + tile->before;
     if (!near)
-        c->dsts[near++] = slot;
+        c->near_dsts[near++] = slot;
     if (!error)
-        fold(c, step, near, count, issue);
+        fold(c, issue, step, c->near_dsts, near, c->near_srcs, tile->nbytes / dtype_nbytes(issue->dtype));
     for (int32_t i = 0; i < step->ndst && !error; i++)
         if (far(c, &step->dst[i]))
-            error = store(c, &step->dst[i], (unsigned char *)address(run, &step->dst[i]) + before, c->dsts[0], nbytes, peer);
+            error = store(c, &step->dst[i], (unsigned char *)c->dsts[i] + tile->before, c->near_dsts[0], tile->nbytes, peer);
     return error;
 }
 
-static int copy_far(struct communicator *c, const struct run *run, const struct step *step, uint64_t first, uint64_t count,
-                    uint32_t *peer)
+static int copy_far(struct communicator *c, const struct step *step, const struct tile *tile, uint32_t *peer)
 {
-    const size_t nbytes = count * run->item_nbytes, before = first * run->item_nbytes;
-    unsigned char *dst = (unsigned char *)address(run, step->dst) + before;
-    unsigned char *src = (unsigned char *)address(run, step->src) + before;
+    unsigned char *dst = (unsigned char *)c->dsts[0] + tile->before;
+    const unsigned char *src = (const unsigned char *)c->srcs[0] + tile->before;
     if (!far(c, step->src))
-        return store(c, step->dst, dst, src, nbytes, peer);
+        return store(c, step->dst, dst, src, tile->nbytes, peer);
     if (!far(c, step->dst))
-        return fetch(c, step->src, dst, src, nbytes, peer);
-    int error = fetch(c, step->src, c->bounce, src, nbytes, peer);
-    return error ? error : store(c, step->dst, dst, c->bounce, nbytes, peer);
+        return fetch(c, step->src, dst, src, tile->nbytes, peer);
+    int error = fetch(c, step->src, c->bounce, src, tile->nbytes, peer);
+    return error ? error : store(c, step->dst, dst, c->bounce, tile->nbytes, peer);
 }
 
-/* A run in tiles, so that what is fetched is still in the cache when it is used. */
-static int move_far(struct communicator *c, const struct run *run, const struct step *step, uint64_t count,
-                    const struct issue *issue, uint32_t *peer)
+static int move_far(struct communicator *c, const struct issue *issue, const struct step *step, uint64_t count, uint32_t *peer)
 {
-    const size_t slot_nbytes = c->bounce_nbytes / ((size_t)step->nsrc + 1) / 64 * 64;
-    const uint64_t most = slot_nbytes / run->item_nbytes;
+    const size_t nbytes = count * dtype_nbytes(issue->dtype);
+    const size_t most = c->bounce_nbytes / ((size_t)step->nsrc + 1) / 64 * 64;
     int error = 0;
-    for (uint64_t first = 0; first < count && !error; first += most) {
-        uint64_t tile = count - first < most ? count - first : most;
-        error = step->kind == STEP_COPY ? copy_far(c, run, step, first, tile, peer)
-                                        : reduce_far(c, run, step, first, tile, slot_nbytes, issue, peer);
+    for (size_t before = 0; before < nbytes && !error; before += most) {
+        struct tile tile = {before, nbytes - before < most ? nbytes - before : most, most};
+        error = step->kind == STEP_COPY ? copy_far(c, step, &tile, peer) : reduce_far(c, issue, step, &tile, peer);
     }
     return error;
 }
@@ -184,23 +117,13 @@ static enum wait_end out_of_reach(struct communicator *c, int error, uint32_t pe
     return error == ESRCH ? waiter_wait(&c->waiter, &never, 1, peer, HEED_ALL) : WAIT_UNREACHED;
 }
 
-enum wait_end move_step(struct communicator *c, const struct cut *cut, const struct step *step, const struct issue *issue,
-                        uint64_t *moved, uint32_t *peer)
+enum wait_end move_elements(struct communicator *c, const struct issue *issue, const struct step *step, uint64_t count,
+                            uint32_t *peer)
 {
-    struct run run = {c, &issue->choice->plan, cut, issue->count, dtype_nbytes(issue->dtype), 0, 0};
-    const bool reaches = c->reaches_far && is_far(c, step);
-    for (*moved = 0; run.done < (uint32_t)step->n; run.done += run.chunks) {
-        uint64_t count = next_run(&run, step);
-        *moved += count;
-        if (reaches) {
-            int error = move_far(c, &run, step, count, issue, peer);
-            if (error)
-                return out_of_reach(c, error, *peer);
-        } else if (count && step->kind == STEP_COPY) {
-            copy(&run, step, count);
-        } else if (count) {
-            reduce(c, &run, step, count, issue);
-        }
+    if (c->reaches_far && is_far(c, step)) {
+        int error = move_far(c, issue, step, count, peer);
+        return error ? out_of_reach(c, error, *peer) : WAIT_ARRIVED;
     }
+    move_near(c, issue, step, count);
     return WAIT_ARRIVED;
 }

@@ -55,21 +55,28 @@ static bool blocks_lie_in_segment(const struct communicator *c, uint32_t rank, e
     return true;
 }
 
-static bool places_are_sound(const struct communicator *c, const struct issue *issue)
+static bool place_is_sound(const struct communicator *c, const struct issue *issue, uint32_t rank, enum buffer buffer)
 {
     const struct plan *plan = &issue->choice->plan;
-    const size_t item_nbytes = dtype_nbytes(issue->dtype);
+    const struct line *line = board_latest_line(c, rank);
+    const bool in = buffer == BUFFER_IN;
+    const uint64_t offset = in ? line->place.in : line->place.out;
+    if (line->place.memory & (in ? PLAIN_IN : PLAIN_OUT))
+        return true; /* the kernel knows */
+    if (line->place.memory & (in ? STAGED_IN : STAGED_OUT))
+        return lies_in_segment(c, offset, c->piece_nbytes);
+    return lies_in_segment(c, offset, 0) &&
+           (!plan->lends[buffer] || blocks_lie_in_segment(c, rank, in ? IN_COUNTS : OUT_COUNTS,
+                                                          in ? plan->blocks_in : plan->blocks_out, offset,
+                                                          dtype_nbytes(issue->dtype)));
+}
+
+static bool places_are_sound(const struct communicator *c, const struct issue *issue)
+{
     for (uint32_t rank = 0; rank < c->size; rank++) {
-        const struct line *line = board_latest_line(c, rank);
-        if (line->place.scratch % sizeof(uint64_t) || !lies_in_segment(c, line->place.scratch, SPLIT_NBYTES(c->size)) ||
-            !lies_in_segment(c, line->place.in, c->piece_nbytes * !!(line->place.memory & STAGED_IN)) ||
-            !lies_in_segment(c, line->place.out, c->piece_nbytes * !!(line->place.memory & STAGED_OUT)))
-            return false;
-        if (!(line->place.memory & STAGED_IN) && plan->lends[BUFFER_IN] &&
-            !blocks_lie_in_segment(c, rank, IN_COUNTS, plan->blocks_in, line->place.in, item_nbytes))
-            return false;
-        if (!(line->place.memory & STAGED_OUT) && plan->lends[BUFFER_OUT] &&
-            !blocks_lie_in_segment(c, rank, OUT_COUNTS, plan->blocks_out, line->place.out, item_nbytes))
+        uint64_t table = board_latest_line(c, rank)->place.scratch;
+        if (table % sizeof(uint64_t) || !lies_in_segment(c, table, SPLIT_NBYTES(c->size)) ||
+            !place_is_sound(c, issue, rank, BUFFER_IN) || !place_is_sound(c, issue, rank, BUFFER_OUT))
             return false;
     }
     return true;
@@ -123,34 +130,36 @@ static unsigned char *address(const struct communicator *c, const struct issue *
         return c->segment.base + offset + block * piece->count * item_nbytes;
     const struct view *view = place->buffer == BUFFER_IN ? &issue->in : &issue->out;
     bool outside = (uint32_t)place->rank == c->rank && issue->outside & bit;
-    unsigned char *base = outside ? view->base : c->segment.base + offset;
+    const uint32_t plain = place->buffer == BUFFER_IN ? PLAIN_IN : PLAIN_OUT;
+    unsigned char *there = line->place.memory & plain ? (unsigned char *)(uintptr_t)offset : c->segment.base + offset;
+    unsigned char *base = outside ? view->base : there;
     uint64_t start = entry(c, (uint32_t)place->rank, place->buffer == BUFFER_IN ? IN_STARTS : OUT_STARTS, block);
     return base + (start + piece->first) * item_nbytes;
 }
 
-uint64_t split_move(struct communicator *c, const struct issue *issue, const struct piece *piece, const struct step *step)
+enum wait_end split_move(struct communicator *c, const struct issue *issue, const struct piece *piece, const struct step *step,
+                         uint64_t *moved, uint32_t *peer)
 {
     const struct place *first = &step->dst[0];
     const enum split_row counts = first->buffer == BUFFER_IN ? IN_COUNTS : OUT_COUNTS;
-    uint64_t moved = 0;
-    for (uint32_t k = 0; k < (uint32_t)step->n; k++) {
+    enum wait_end end = WAIT_ARRIVED;
+    *moved = 0;
+    for (uint32_t k = 0; k < (uint32_t)step->n && end == WAIT_ARRIVED; k++) {
         uint64_t count = part_of(piece, entry(c, (uint32_t)first->rank, counts, (uint32_t)first->chunk + k));
         if (count == 0)
             continue;
-        moved += count;
+        *moved += count;
         for (int32_t i = 0; i < step->ndst; i++)
             c->dsts[i] = address(c, issue, piece, &step->dst[i], (uint32_t)step->dst[i].chunk + k);
         for (int32_t i = 0; i < step->nsrc; i++)
             c->srcs[i] = address(c, issue, piece, &step->src[i], (uint32_t)step->src[i].chunk + k);
-        if (step->kind == STEP_COPY)
-            memmove(c->dsts[0], c->srcs[0], count * dtype_nbytes(issue->dtype));
-        else
-            find_reduce(issue->dtype, issue->op, c->kernels)(c->dsts, step->ndst, c->srcs, step->nsrc, count, c->size);
+        end = move_elements(c, issue, step, count, peer);
     }
-    return moved;
+    return end;
 }
 
-static void stage(const struct communicator *c, const struct issue *issue, const struct piece *piece, enum buffer buffer)
+static void stage(const struct communicator *c, const struct issue *issue, uint32_t memory, const struct piece *piece,
+                  enum buffer buffer)
 {
     const struct plan *plan = &issue->choice->plan;
     const bool in = buffer == BUFFER_IN;
@@ -158,7 +167,7 @@ static void stage(const struct communicator *c, const struct issue *issue, const
     const uint64_t *counts = rows + (in ? IN_COUNTS : OUT_COUNTS) * (uint64_t)c->size, *starts = counts + c->size;
     const struct view *view = in ? &issue->in : &issue->out;
     unsigned char *area = c->segment.base + (in ? issue->in_offset : issue->out_offset);
-    if (!(issue->staged & (in ? STAGED_IN : STAGED_OUT)))
+    if (!(memory & (in ? STAGED_IN : STAGED_OUT)))
         return;
     for (int32_t block = 0; block < (in ? plan->blocks_in : plan->blocks_out); block++, area += piece->count * view->item_nbytes) {
         uint64_t count = part_of(piece, counts[block]);
@@ -171,13 +180,13 @@ static void stage(const struct communicator *c, const struct issue *issue, const
 
 /* ---- a call ---- */
 
-static enum call_end enter(struct communicator *c, const struct issue *issue, const struct descriptor *said)
+static enum call_end enter(struct communicator *c, const struct issue *issue, uint32_t memory, const struct descriptor *said)
 {
     struct line *line = board_begin(c);
-    line->place.in = issue->in_offset;
-    line->place.out = issue->out_offset;
+    line->place.in = memory & PLAIN_IN ? (uintptr_t)issue->in.base : issue->in_offset;
+    line->place.out = memory & PLAIN_OUT ? (uintptr_t)issue->out.base : issue->out_offset;
     line->place.scratch = c->table_offset;
-    line->place.memory = issue->staged;
+    line->place.memory = memory;
     enum call_end end = board_meet(c, said, true);
     if (end != CALL_DONE)
         return end;
@@ -198,8 +207,9 @@ enum call_end split_run(struct communicator *c, const struct issue *issue, const
         c->waiter.host.blocks(c->waiter.host.context);
     memcpy(table_at(c, c->table_offset), issue->split->rows, SPLIT_NBYTES(c->size));
     do {
-        stage(c, issue, &piece, BUFFER_IN);
-        enum call_end end = enter(c, issue, said);
+        const uint32_t memory = memory_of(c, issue);
+        stage(c, issue, memory, &piece, BUFFER_IN);
+        enum call_end end = enter(c, issue, memory, said);
         if (end != CALL_DONE)
             return end;
         if (c->waiter.host.committed)
@@ -207,12 +217,14 @@ enum call_end split_run(struct communicator *c, const struct issue *issue, const
         longest = longest_block(c, &issue->choice->plan);
         if (!anybody_stages(c))
             piece.count = longest;
+        learn_reach(c);
+        plan_find_far(c);
         uint32_t peer = c->rank;
         enum wait_end how = plan_run(c, &issue->choice->plan, issue, &piece, &peer);
         end = board_leave(c, how, peer);
         if (end != CALL_DONE)
             return end;
-        stage(c, issue, &piece, BUFFER_OUT);
+        stage(c, issue, memory, &piece, BUFFER_OUT);
         piece.first += piece.count;
     } while (piece.first < longest);
     return CALL_DONE;

@@ -91,6 +91,35 @@ def test_every_algorithm_reaches_plain_arrays(ranks: RankPool, size: int) -> Non
         assert all(wrong == [] and reached > 0 for wrong, reached in turns)
 
 
+def exchange_of_differing_blocks(comm: rt.Communicator) -> int:
+    """Rank i sends 300 (i + 1) + 7 j elements to rank j; some ranks have device memory."""
+    counts = np.array([[300 * (i + 1) + 7 * j for j in range(comm.size)] for i in range(comm.size)])
+    every = [values(rank, int(counts[rank].sum())) for rank in range(comm.size)]
+    starts = np.cumsum(counts, 1) - counts
+    expected = [every[i][starts[i, comm.rank] :][: counts[i, comm.rank]] for i in range(comm.size)]
+    sent, received = counts[comm.rank].tolist(), counts[:, comm.rank].tolist()
+    for plain in (True, comm.rank == 1, comm.rank != 1):
+        x = (np.array if plain else rt.array)(every[comm.rank])
+        out = (np.empty if plain else rt.empty)((sum(received),), np.float32)
+        comm.all_to_all_v(x, sent, out, received)
+        assert np.array_equal(out, np.concatenate(expected))
+        blocks = np.full(comm.size, 500) + np.arange(comm.size)
+        total = int(blocks.sum())
+        part = (np.empty if plain else rt.empty)((500 + comm.rank,), np.float32)
+        contributions = [values(rank, total) for rank in range(comm.size)]
+        own = (np.array if plain else rt.array)(contributions[comm.rank])
+        comm.reduce_scatter_v(own, part, blocks.tolist())
+        start = int(blocks[: comm.rank].sum())
+        assert np.array_equal(part, np.sum(contributions, 0)[start:][: 500 + comm.rank])
+    reached: int = comm._statistics()["reached_nbytes"]
+    return reached
+
+
+def test_blocks_that_differ_in_count_are_reached_too(ranks: RankPool) -> None:
+    environ = {"ASCEND_RT_REACH_KIB": "1", "ASCEND_RT_PIECE_KIB": "1"}
+    assert all(reached > 0 for reached in ranks.run(3, exchange_of_differing_blocks, environ=environ))
+
+
 def small_and_large(comm: rt.Communicator) -> list[int]:
     reached = []
     for nbytes in (64 << 10, 32 << 10, 64 << 10, 1 << 20):

@@ -105,6 +105,7 @@ static void open_rank(struct runner *runner, const struct segment *segment, cons
     EXPECT_EQUAL(arena_open(&runner->arena, segment, runner->rank, segment_rank(segment, runner->rank)), ARENA_DONE);
     EXPECT_EQUAL(communicator_open(c, segment, &runner->arena, NULL, members, runner->size, runner->rank), 0);
     c->piece_nbytes = PIECE_NBYTES;
+    c->least_reached_nbytes = test->seed % 2; /* all buffers that are outside of device memory are reached, or none */
     c->staging_offset = allocate(runner, 2 * PIECE_NBYTES);
     c->has_staging = true;
     c->table_offset = allocate(runner, SPLIT_NBYTES(runner->size));
