@@ -2,12 +2,15 @@
  *
  *     splits SIZE SEED ROUNDS PLANFILE
  *
- * Each rank has its buffers in device memory or outside of it, where they go through pieces of a few elements. */
+ * Each rank has its buffers in device memory or outside of it, where they go through pieces of a few
+ * elements, or are reached. */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dice.h"
 #include "expect.h"
+#include "order.h"
 #include "plan_file.h"
 
 enum { ALL_TO_ALL_V = 8, MOST_RANKS = 8, MOST = 40, ELEMENTS = MOST_RANKS * MOST, PIECE_NBYTES = 256 * MOST_RANKS };
@@ -104,8 +107,9 @@ static void open_rank(struct runner *runner, const struct segment *segment, cons
     struct communicator *c = &runner->communicator;
     EXPECT_EQUAL(arena_open(&runner->arena, segment, runner->rank, segment_rank(segment, runner->rank)), ARENA_DONE);
     EXPECT_EQUAL(communicator_open(c, segment, &runner->arena, NULL, members, runner->size, runner->rank), 0);
+    store_relaxed(&segment_rank(segment, runner->rank)->pid, (uint32_t)getpid());
     c->piece_nbytes = PIECE_NBYTES;
-    c->least_reached_nbytes = test->seed % 2; /* all buffers that are outside of device memory are reached, or none */
+    c->least_reached_nbytes = roll_below(&runner->common, 2); /* all buffers that are outside of device memory are reached, or none */
     c->staging_offset = allocate(runner, 2 * PIECE_NBYTES);
     c->has_staging = true;
     c->table_offset = allocate(runner, SPLIT_NBYTES(runner->size));
