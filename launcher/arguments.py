@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
     add("--devices", type=ranks, metavar="M", help=devices)
     link = "emulate links between ranks: 2GB/s,5us; 0-1:2GB/s,5us for one pair; several with ; between them"
     add("--link", metavar="LINK", help=link)
-    add("--acl", action="store_true", help="`import acl` of a Python program means ascend_rt.acl: run pyACL programs")
+    names = "`import acl` and `import hccl` of a Python program mean those of ascend_rt: run pyACL programs"
+    add("--acl", action="store_true", help=names)
     add("--log-dir", type=Path, metavar="DIR", help="also write the output to DIR/rank_N.stdout and .stderr")
     add("--no-prefix", action="store_true", help="do not begin each line of output with its [rank]")
     add("--help-env", action="store_true", help="list the environment variables that ascend_rt reads, and exit")

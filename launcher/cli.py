@@ -26,8 +26,8 @@ READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLI
 # How many threads a BLAS takes: its own variable before the general one.
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
-# A folder in which `import acl` finds what leads to ascend_rt.acl.
-PYACL = Path(__file__).parents[1] / "acl" / "pyacl"
+# Folders in which `import acl` and `import hccl` find what leads to ascend_rt.acl and ascend_rt.hccl.
+CANN_NAMES = [str(Path(__file__).parents[1] / folder) for folder in ("acl/pyacl", "hccl/pyhccl")]
 USAGE_ERROR, CANNOT_START, NOT_FOUND = 2, 1, 127
 
 
@@ -111,7 +111,7 @@ def _environment(outer: Mapping[str, str], given: argparse.Namespace) -> dict[st
     if given.link is not None:
         environ["ASCEND_RT_LINK"] = given.link
     if given.acl:
-        environ["PYTHONPATH"] = os.pathsep.join([str(PYACL), *environ.get("PYTHONPATH", "").split(os.pathsep)])
+        environ["PYTHONPATH"] = os.pathsep.join([*CANN_NAMES, *environ.get("PYTHONPATH", "").split(os.pathsep)])
     try:
         read = settings.read(environ)
         host_devices(read, given.n)

@@ -45,7 +45,7 @@ class RankEnd:
     def noticed(self) -> int | None:
         """The rank whose end, or whose giving up, this one only noticed."""
         kind, culprit, raiser = split_abort_word(self.failure)
-        if kind in (AbortKind.DEATH, AbortKind.LEFT):
+        if kind in (AbortKind.DEATH, AbortKind.LEFT, AbortKind.DESTROYED):
             return culprit
         if kind and raiser not in (-1, self.rank):
             return raiser

@@ -75,12 +75,12 @@ class RankProcess:
             return exit_code
 
     def _only_noticed(self, error: BaseException) -> bool:
-        """Whether `error` says no more than that another rank has died, left or not come."""
+        """Whether `error` says no more than that another rank has died, left, destroyed a communicator or not come."""
         if type(error).__name__ != "HcclError":
             return False
         kind, _, _ = split_abort_word(self.segment.rank_line(self.rank).failure)
         never_came = getattr(error, "name", "") == "HCCL_E_UNAVAIL" and bool(getattr(error, "ranks", ()))
-        return never_came or kind in (AbortKind.DEATH, AbortKind.LEFT)
+        return never_came or kind in (AbortKind.DEATH, AbortKind.LEFT, AbortKind.DESTROYED)
 
 
 def _leave_terminal() -> None:

@@ -1,4 +1,4 @@
-"""The devices of this process: its place in the job, memory of each, and the objects that C-named calls have made.
+"""The devices of this process: its place in the job, memory of each, and the context of each thread.
 
 Devices are numbered from 0 among those that the program sees (link/devices.py); rank i is at home on device i, which
 `current()` opens when it joins the job. A process may open any other too, also one that another process has opened, as
@@ -6,138 +6,32 @@ CANN allows: each rank has its own part of every device's memory, and the budget
 """
 
 import atexit
-import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from .. import settings as settings_module
-from ..core._core import Block, Segment
+from ..core._core import Segment
 from ..diag.log import INFO, WARNING, open_log
 from ..link.devices import host_devices, visible_devices
 from ..link.membership import Membership
 from ..link.placement import place
 from ..link.rendezvous import enter
+from ..link.segment import is_same_memory
 from .errors import ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_CONTEXT, AclError
-from .event import Event
-from .exported import close_exports
 from .exported import forget as forget_exports
-from .handles import Handles, LiveMemory
 from .memory import DeviceMemory
+from .objects import Context as Context
+from .objects import LocalDevice as LocalDevice
+from .objects import OwnedEvent as OwnedEvent
+from .objects import OwnedNotify as OwnedNotify
+from .objects import OwnedStream as OwnedStream
+from .objects import contexts as contexts
+from .objects import events as events
+from .objects import notifies as notifies
+from .objects import streams as streams
 from .stream import Stream, abandon_streams, shut_down, take_failures
-
-
-class Context:
-    """What streams belong to; it has a default stream, which is made when it is first used."""
-
-    def __init__(self, device: "LocalDevice", *, is_default: bool) -> None:
-        self.device, self.is_default = device, is_default
-        self._default_stream = 0
-        self._lock = threading.Lock()
-
-    @property
-    def default_stream(self) -> int:
-        """Handle of the default stream."""
-        with self._lock:
-            if not self._default_stream:
-                stream = Stream(goes_on_after_failure=True)
-                self._default_stream = streams.add(OwnedStream(stream, self, self.device.next_id(), is_default=True))
-            return self._default_stream
-
-    def streams(self) -> list[tuple[int, Stream]]:
-        """Every stream that was made in it, by handle; the default stream if it exists."""
-        return [(handle, owned.stream) for handle, owned in streams.items() if owned.context is self]
-
-
-@dataclass
-class OwnedStream:
-    """A stream that a C-named call made."""
-
-    stream: Stream
-    context: Context
-    number: int
-    """its id on the device"""
-    is_default: bool = False
-
-
-@dataclass
-class OwnedEvent:
-    """An event that a C-named call made."""
-
-    event: Event
-    device: "LocalDevice"
-    measures_time: bool = True
-
-
-@dataclass
-class OwnedNotify:
-    """A flag in device memory that a C-named call made, or imported."""
-
-    device: "LocalDevice"
-    address: int
-    number: int
-    """its id on the device"""
-    block: Block | None
-    """None: another process's"""
-    key: str = ""
-    """by which it was imported"""
-
-
-@dataclass
-class LocalDevice:
-    """A device that this process has opened."""
-
-    membership: Membership
-    memory: DeviceMemory
-    index: int
-    uses: int = 0
-    """set_device minus reset_device"""
-    default_context: int = 0
-    blocks: LiveMemory = field(default_factory=LiveMemory)
-    peers: set[int] = field(default_factory=set)
-    """devices whose memory may be copied from and to here, by their number on the host"""
-    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    @property
-    def host_id(self) -> int:
-        """Its number among the devices of the host, by which the job's memory knows it."""
-        return self.memory.index
-
-    def next_id(self) -> int:
-        """A number for a stream or a notify of this device."""
-        return next(self._ids)
-
-    def contexts(self) -> list[tuple[int, Context]]:
-        return [(handle, context) for handle, context in contexts.items() if context.device is self]
-
-    def streams(self) -> list[tuple[int, Stream]]:
-        """Every stream of its contexts, by handle."""
-        return [(handle, owned.stream) for handle, owned in streams.items() if owned.context.device is self]
-
-    def release(self) -> None:
-        """Nothing is set any more: contexts, streams and events are dead; blocks too, once no queued task uses them."""
-        self.uses, self.default_context = 0, 0
-        for handle, _ in self.streams():
-            streams.remove(handle)
-        for handle, _ in self.contexts():
-            contexts.remove(handle)
-        for handle, owned in events.items():
-            if owned.device is self:
-                events.remove(handle)
-        for handle, notify in notifies.items():
-            if notify.device is self:
-                notifies.remove(handle)
-                close_exports(notify.address.__eq__)
-        close_exports(lambda address: self.blocks.around(address) is not None)
-        self.blocks, self.peers = LiveMemory(), set()
-
-
-contexts: Handles[Context] = Handles("context")
-streams: Handles[OwnedStream] = Handles("stream")
-events: Handles[OwnedEvent] = Handles("event")
-notifies: Handles[OwnedNotify] = Handles("notify")
 
 _membership: Membership | None = None
 # Every job that this process has joined: it may have moved from one to another.
@@ -178,24 +72,38 @@ def open_device(index: int, of_rank: Membership | None = None) -> LocalDevice:
 
 def move_to(membership: Membership, by_device: Mapping[int, Membership] | None = None) -> bool:
     """Have this process's devices in another job from here on, if it is a world of one and nothing is allocated on
-    them; whether that is so. It is at home then on the device that is set in the calling thread, if one is.
+    them; whether that is so. It is at home then on the device that is set in the calling thread, if one is. If it is a
+    rank of that job already, that device alone becomes the other rank's.
 
-    by_device: where it is several ranks there, whose a device is; the others are of `membership`.
+    by_device: where it becomes several ranks at once, whose a device is; the others are of `membership`.
     """
-    global _membership, _home
+    global _home
     settings = settings_module.read()
     with _lock:
-        alone = _membership is None or _membership.size == 1
-        if not alone or any(device.memory.device.in_use for device in _devices.values()):
+        own = current_context().device if current_context_handle() else None
+        is_first = _membership is None or _membership.size == 1
+        if not is_first and (own is None or not is_same_memory(own.membership.segment, membership.segment)):
             return False
-        _join(membership, settings)
-        for index, device in _devices.items():
-            on_host = host_id(index % device_count(settings), settings)
-            device.membership = (by_device or {}).get(index, membership)
-            device.memory = DeviceMemory(membership.segment, on_host, device.membership.rank, index)
-        if current_context_handle():
-            _home = current_context().device
+        moving = list(_devices.values()) if is_first or own is None else [own]
+        if any(device.memory.device.in_use for device in moving):
+            return False
+        if is_first:
+            _join(membership, settings)
+            _home = own or _home
+        else:
+            join_besides(membership)
+        for device in moving:
+            on_host = host_id(device.index % device_count(settings), settings)
+            device.membership = (by_device or {}).get(device.index, membership)
+            device.memory = DeviceMemory(membership.segment, on_host, device.membership.rank, device.index)
         return True
+
+
+def join_besides(membership: Membership) -> None:
+    """Leave this job, too, when the process leaves its own; its devices stay where they are."""
+    if not _joined:
+        atexit.register(leave)
+    _joined.append(membership)
 
 
 def joined_segment() -> Segment | None:
@@ -224,10 +132,8 @@ def _enter(settings: settings_module.Settings) -> Membership:
 
 def _join(membership: Membership, settings: settings_module.Settings) -> None:
     global _membership
-    if not _joined:
-        atexit.register(leave)
     _membership = membership
-    _joined.append(membership)
+    join_besides(membership)
     open_log(settings).rank = membership.rank
 
 
@@ -363,7 +269,7 @@ def stop_streams() -> None:
 def leave() -> None:
     """Leave the job: waits for nobody, and calling it again does nothing. Handles of this process are dead."""
     global _membership
-    if _membership is not None:
+    if _joined:
         stop_streams()
         forget_exports(withdraw=True)
         for membership in _joined:

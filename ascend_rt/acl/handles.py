@@ -38,6 +38,14 @@ class Handles(Generic[Held]):
         except KeyError:
             raise self._unknown(handle) from None
 
+    def reserve(self) -> int:
+        """A handle that is live from `fill` on."""
+        return next(_numbers)
+
+    def fill(self, handle: int, held: Held) -> None:
+        """A handle of `reserve` is one of `held` from here on."""
+        self._held[handle] = held
+
     def replace(self, handle: int, held: Held) -> None:
         """A live handle is one of `held` from here on."""
         self.get(handle)

@@ -98,6 +98,8 @@ class Segment:
         """For the server of the job only: make the pages of a board that no rank has any more fresh again."""
     def raise_abort(self, kind: int, culprit: int, board: int = 0, /) -> None:
         """End the communicator of the board at an offset, 0 for the world's (kind 2: death). The first cause stays."""
+    def mark_destroyed(self, rank: int, board: int, ranks: int, /) -> None:
+        """For a member only: it uses the communicator of this board no more, and whoever waits for it there fails."""
     def abort_word(self, board: int = 0, /) -> int: ...
     def line(self, rank: int, slot: int, board: int = 0, ranks: int = ..., /) -> Line:
         """What `rank` last wrote on slot 0 or 1 of the world's board, or of that of a group of so many ranks: for

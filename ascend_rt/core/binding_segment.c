@@ -213,6 +213,22 @@ static PyObject *abort_word(PyObject *object, PyObject *args)
     return board ? PyLong_FromUnsignedLong(load_acquire(&board->abort)) : NULL;
 }
 
+/* mark_destroyed(rank, board, ranks) */
+static PyObject *mark_destroyed(PyObject *object, PyObject *args)
+{
+    unsigned rank, ranks;
+    unsigned long long offset;
+    if (!PyArg_ParseTuple(args, "IKI:mark_destroyed", &rank, &offset, &ranks))
+        return NULL;
+    struct board *board = board_at((struct segment_object *)object, offset, ranks);
+    if (!board)
+        return NULL;
+    if (rank >= ranks)
+        return PyErr_Format(PyExc_IndexError, "rank %u of a board of %u", rank, ranks);
+    store_release(&board_left(board, ranks, rank)->destroyed, 1);
+    Py_RETURN_NONE;
+}
+
 static PyObject *group_boards(PyObject *object, PyObject *none)
 {
     (void)none;
@@ -284,6 +300,7 @@ static PyMethodDef segment_methods[] = {
     {"find", segment_find, METH_VARARGS, "Follow a key."},
     {"lives", segment_lives, METH_O, "Whether a key that was followed leads to something still."},
     {"set_state", KEYWORDS(set_state), METH_VARARGS | METH_KEYWORDS, "Publish a rank's state; the server's alone."},
+    {"mark_destroyed", mark_destroyed, METH_VARARGS, "A rank uses the communicator of a board no more: whoever waits for it fails."},
     {"group_boards", group_boards, METH_NOARGS, "(offset, bytes) where the boards of groups lie."},
     {"wipe", wipe, METH_VARARGS, "Make the pages of a board fresh again; the server's alone."},
     {"raise_abort", raise_abort, METH_VARARGS, "End the communicator of a board, the world's if none is given."},

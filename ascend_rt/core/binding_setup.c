@@ -177,7 +177,7 @@ static PyObject *in_use(PyObject *object, PyObject *none)
 {
     (void)none;
     struct communicator_object *self = (struct communicator_object *)object;
-    return PyBool_FromLong(self->busy || !call_queue_is_idle(&self->queue));
+    return PyBool_FromLong(self->busy || !call_queue_is_idle(&self->queue) || !transfers_are_over(&self->communicator));
 }
 
 /* Only when it is closed and not in use: plans and staging need their memory no more. */

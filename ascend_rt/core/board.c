@@ -51,8 +51,11 @@ uint32_t board_cause_of(const struct communicator *c, enum wait_end end, uint32_
         return board_cause(c, ABORT_TIMEOUT, peer);
     if (end == WAIT_UNREACHED)
         return board_cause(c, ABORT_UNREACHED, peer);
-    bool died = load_acquire(&c->waiter.ranks[c->members[peer]].state) == RANK_DEAD;
-    return board_cause(c, died ? ABORT_DEATH : ABORT_LEFT, peer);
+    switch (load_acquire(&c->waiter.ranks[c->members[peer]].state)) {
+    case RANK_DEAD: return board_cause(c, ABORT_DEATH, peer);
+    case RANK_LEFT: return board_cause(c, ABORT_LEFT, peer);
+    default: return board_cause(c, ABORT_DESTROYED, peer);
+    }
 }
 
 uint32_t board_abort(struct communicator *c, uint32_t cause)

@@ -60,7 +60,7 @@ int communicator_open(struct communicator *c, const struct segment *segment, con
     c->waiter = (struct waiter){.host = linux_host, .patience = {.spins = 100, .yields = 200, .brief_yields = BRIEF_YIELDS,
                                              .sleep_ns = 50000000},
                                 .abort = &c->board->abort, .ranks = segment_rank(segment, 0), .members = c->members,
-                                .own = segment_rank(segment, members[rank])};
+                                .lefts = board_left(c->board, size, 0), .own = segment_rank(segment, members[rank])};
     reach_admit_family();
     show_secret(c);
     return 0;

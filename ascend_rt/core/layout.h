@@ -141,7 +141,8 @@ struct device_line {
  * Writers: any member and the server, compare-and-swap from 0, so the first cause stays. */
 enum abort_kind { ABORT_NONE, ABORT_TIMEOUT, ABORT_DEATH, ABORT_LEFT, ABORT_INTERRUPT, ABORT_OVERRUN,
                   ABORT_UNSERVED, /* the server of the job is gone: a rank's end would not be noticed */
-                  ABORT_UNREACHED /* the system does not let a rank reach another's memory any more */ };
+                  ABORT_UNREACHED, /* the system does not let a rank reach another's memory any more */
+                  ABORT_DESTROYED  /* a rank uses the communicator no more, and may live on */ };
 enum { ABORT_KIND_SHIFT = 24, ABORT_RANK_SHIFT = 12, ABORT_RANK_MASK = 0xfff };
 
 struct board {
@@ -201,8 +202,13 @@ struct line {
 struct left {
     struct notify phase;
     uint32_t cut_short; /* 1: left early, its part of the data is not complete */
+    /* 1: the rank uses this communicator no more.  Writer: the rank, once, when no call of it runs or is queued.  Readers:
+     * members that wait for it, after they found their word wanting, as they read its state: acquire, so that they see all
+     * that it has posted before. */
+    _Atomic uint32_t destroyed;
+    uint32_t reserved;
     uint64_t secret, secret_address;
-    uint8_t to_line[LINE_NBYTES - 24];
+    uint8_t to_line[LINE_NBYTES - 32];
 };
 
 /* One direction of one pair.  Writer: the poster, number = how many tokens it has posted.  Reader: the other rank. */

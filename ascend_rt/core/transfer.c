@@ -118,7 +118,7 @@ static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t wait
             continue;
         first = first ? first : item;
         t->culprit = item->peer;
-        if (load_acquire(&waiter->ranks[waiter->members[item->peer]].state) >= RANK_LEFT)
+        if (waiter_peer_is_gone(waiter, item->peer))
             return WAIT_PEER_GONE;
     }
     if (!first)
@@ -241,6 +241,15 @@ enum call_end transfer_run(struct transfer *t, const struct wait_host *host, str
         store_relaxed(&c->waiter.own->failure, 0); /* all had been settled */
     *failure = NULL;
     return CALL_DONE;
+}
+
+bool transfers_are_over(const struct communicator *c)
+{
+    for (int side = 0; side < SIDES; side++)
+        for (uint32_t peer = 0; peer < c->size; peer++)
+            if (load_acquire(&c->ends[side][peer].served) != c->ends[side][peer].tickets)
+                return false;
+    return true;
 }
 
 void transfer_drop(struct transfer *t, const struct wait_host *host, struct patience *patience)

@@ -82,6 +82,8 @@ enum call_end transfer_run(struct transfer *transfer, const struct wait_host *ho
 void transfer_refuse(struct transfer *transfer, const char *why);
 /* Only waits for the turn of each item and passes it on. */
 void transfer_drop(struct transfer *transfer, const struct wait_host *host, struct patience *patience);
+/* Whether none of the communicator runs or is queued. */
+bool transfers_are_over(const struct communicator *communicator);
 /* How a blocking transfer waits: as the communicator does, but counted apart, since several may wait at once. */
 struct patience transfer_patience(const struct communicator *communicator);
 

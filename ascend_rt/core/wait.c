@@ -131,6 +131,12 @@ static void report_wait(struct rank_wait *wait, uint64_t since_ns)
     wait->reported = true;
 }
 
+bool waiter_peer_is_gone(const struct waiter *waiter, uint32_t peer)
+{
+    return load_acquire(&waiter->ranks[waiter->members[peer]].state) >= RANK_LEFT ||
+           (waiter->lefts && load_acquire(&waiter->lefts[peer].destroyed));
+}
+
 static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t waited_ns)
 {
     struct rank_wait *wait = context;
@@ -139,7 +145,7 @@ static enum wait_end look_around(void *context, uint64_t since_ns, uint64_t wait
         report_wait(wait, since_ns);
     if (wait->heed & HEED_ABORT && load_acquire(waiter->abort))
         return WAIT_ABORTED;
-    if (load_acquire(&waiter->ranks[waiter->members[wait->peer]].state) >= RANK_LEFT)
+    if (waiter_peer_is_gone(waiter, wait->peer))
         return WAIT_PEER_GONE;
     if (wait->heed & HEED_TIME && waiter->timeout_ns && waited_ns >= waiter->timeout_ns)
         return WAIT_TIMEOUT;

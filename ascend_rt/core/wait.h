@@ -70,6 +70,7 @@ struct waiter {
     _Atomic uint32_t *abort;
     struct rank_line *ranks;   /* of the job */
     const uint32_t *members;   /* ranks of the job by rank of the communicator */
+    const struct left *lefts;  /* of the board; NULL: nobody destroys the communicator */
     struct rank_line *own;     /* where a report finds what this rank waits for */
     uint32_t call, collective; /* said in that report */
 };
@@ -77,6 +78,8 @@ struct waiter {
 /* What ends a wait early, besides the end of the peer and an interrupt, which always do. */
 enum heed { HEED_NOTHING = 0, HEED_ABORT = 1, HEED_TIME = 2, HEED_ALL = 3 };
 
+/* Whether rank `peer` of the communicator posts nothing any more: it has ended, or destroyed the communicator. */
+bool waiter_peer_is_gone(const struct waiter *waiter, uint32_t peer);
 /* Waits until `notify`, which rank `peer` of the communicator writes, has reached `number`. */
 enum wait_end waiter_wait(struct waiter *waiter, struct notify *notify, uint32_t number, uint32_t peer, enum heed heed);
 

@@ -15,6 +15,7 @@ ADVICE = {
     AbortKind.INTERRUPT: "A collective that is left early ends its communicator on every rank.",
     AbortKind.UNSERVED: "Ranks that run go on, but no end of a rank would be noticed any more: start the job anew.",
     AbortKind.UNREACHED: "ASCEND_RT_REACH_KIB=0 moves arrays through device memory instead.",
+    AbortKind.DESTROYED: "Every rank must make the same calls: this one called destroy or finalize before the others.",
     AbortKind.OVERRUN: "Something outside of this library wrote to the job's memory, or this is a fault of ours.",
 }
 
@@ -45,6 +46,9 @@ def cause_in_words(
             ended = line.state >= RankState.LEFT
             now = f"has ended since: {ending(line.cause)}" if ended else f"is {process_state(line.pid)}"
             return f"{culprit} did not arrive{limit} ({raiser} gave up); its process {line.pid} {now}"
+        case AbortKind.DESTROYED:
+            state = ending(line.cause) if line.state >= RankState.LEFT else process_state(line.pid)
+            return f"{culprit} has destroyed this communicator while others waited for it; process {line.pid}: {state}"
         case AbortKind.UNSERVED:
             return f"the process that serves this job (ascend_rt.link.serving) is gone, as {culprit} has noticed"
         case AbortKind.UNREACHED:

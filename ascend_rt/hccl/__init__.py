@@ -48,6 +48,9 @@ from .c_api_lifecycle import (
     HcclCommStatus,
     HcclCommSuspend,
     HcclCommWorkingDevNicSet,
+    HcclGroupEnd,
+    HcclGroupStart,
+    HcclGroupStatusGet,
 )
 from .c_api_pairs import (
     HcclAllGatherV,
@@ -124,6 +127,9 @@ __all__ = [
     "HcclGetRankId",
     "HcclGetRankSize",
     "HcclGetRootInfo",
+    "HcclGroupEnd",
+    "HcclGroupStart",
+    "HcclGroupStatusGet",
     "HcclOpExpansionMode",
     "HcclRecv",
     "HcclReduce",

@@ -4,7 +4,8 @@
     ret = hccl.HcclAllReduce(send, recv, count, acl.ACL_FLOAT16, HCCL_REDUCE_SUM, comm, stream)
     ret = acl.rt.synchronize_stream(stream)
 
-What C returns through a pointer stands before the result: (value, ret). Collectives only queue; counts are elements.
+What C returns through a pointer stands before the result: (value, ret). Collectives only queue, or are collected
+between HcclGroupStart and HcclGroupEnd; counts are elements.
 Buffers are device memory of this process, contiguous, aligned to their elements. dtype, send_type and recv_type are
 HcclDataType or aclDataType, a plain integer HcclDataType; op is HcclReduceOp; stream 0 the thread's default stream.
 
@@ -31,16 +32,15 @@ from .c_conventions import (
     Elements,
     device_of,
     dtype_of,
-    find_stream,
     number_of,
     op_of,
     returns_result,
     root_of,
-    usable_communicator,
 )
 from .communicator import Communicator
 from .device_dtypes import check_dtype
 from .errors import HcclResult
+from .grouping import issue, target
 from .types import OPS
 
 # ---- collectives ----
@@ -149,7 +149,8 @@ def HcclReduceScatter(send: int, recv: int, recv_count: int, dtype: int, op: int
 @returns_result
 def HcclBarrier(comm: int, stream: int, /) -> None:
     """What is queued on the stream from here on runs when every rank's stream is here."""
-    usable_communicator(comm).barrier(find_stream(stream))
+    to = target(comm, stream)
+    issue(to, lambda on: to[0].barrier(on))
 
 
 def _queue(
@@ -162,7 +163,19 @@ def _queue(
     op: int = 0,
 ) -> None:
     """Queues one collective. If its arguments are wrong, what is queued is the refusal: nobody is left waiting."""
-    communicator, on = usable_communicator(comm), find_stream(stream)
+    to = target(comm, stream)
+    issue(to, lambda on: _issue(kind, count, dtype, to[0], on, queue, op))
+
+
+def _issue(
+    kind: str,
+    count: int,
+    dtype: int,
+    communicator: Communicator,
+    on: Stream,
+    queue: Callable[[Communicator, Stream, Elements], None],
+    op: int,
+) -> None:
     try:
         count = integer("count", count)
         if not 0 <= count <= MOST_ELEMENTS:

@@ -8,6 +8,8 @@ HCCL_CONNECT_TIMEOUT seconds:
     HCCL_E_UNAVAIL (7)    the job cannot be joined, or its server is gone
     HCCL_E_TIMEOUT (9)    ranks have not come
     HCCL_E_REMOTE (21)    a rank has ended before
+
+Between HcclGroupStart and HcclGroupEnd those by root info or rank table give handles that are good from the end on.
 """
 
 # ruff: noqa: N802  the functions have their C names
@@ -18,7 +20,7 @@ from .. import settings as settings_module
 from ..acl.return_codes import integer
 from ..diag.vocabulary import AbortKind, split_abort_word
 from ..settings import SettingError, Settings
-from . import rank_table, rank_threads, root_info
+from . import grouping, rank_table, rank_threads, root_info
 from .c_conventions import (
     CodedError,
     communicators,
@@ -115,7 +117,8 @@ def HcclCommInitRootInfoConfig(n_ranks: int, info: bytes, rank: int, config: Hcc
     if not 0 <= rank < n_ranks:
         text = f"rank={rank}, n_ranks={n_ranks}; expected a rank from 0, below n_ranks"
         raise CodedError(HcclResult.HCCL_E_PARA, text)
-    return communicators.add(root_info.communicator(info, n_ranks, rank, _settings(config), _name(config)))
+    settings, name = _settings(config), _name(config)
+    return grouping.make(lambda: root_info.communicator(info, n_ranks, rank, settings, name))
 
 
 def HcclCommInitClusterInfo(path: str, rank: int, /) -> tuple[int, HcclResult]:
@@ -129,7 +132,8 @@ def HcclCommInitClusterInfoConfig(path: str, rank: int, config: HcclCommConfig |
     acl.get_recent_err_msg() names the file, the key and what was expected."""
     if not isinstance(path, str):
         raise TypeError(f"path is a {type(path).__name__}; expected a str")
-    return communicators.add(rank_table.communicator(path, integer("rank", rank), _settings(config), _name(config)))
+    number, settings, name = integer("rank", rank), _settings(config), _name(config)
+    return grouping.make(lambda: rank_table.communicator(path, number, settings, name))
 
 
 @returns_value_and_result

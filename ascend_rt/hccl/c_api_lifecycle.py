@@ -1,4 +1,5 @@
-"""HCCL's C API of what becomes of a communicator: its status, suspending and resuming it, its end, and who is told.
+"""HCCL's C API of what becomes of a communicator: its status, suspending and resuming it, its end, and who is told;
+and groups of calls.
 
 Conventions and codes are those of c_api.py.
 """
@@ -10,6 +11,7 @@ from typing import Any
 
 from ..acl.return_codes import integer
 from ..diag import log
+from . import grouping
 from .c_conventions import (
     CodedError,
     communicators,
@@ -93,6 +95,11 @@ def HcclCommResume(comm: int, /) -> None:
 def HcclCommDestroy(comm: int, /) -> None:
     """The communicator is used no more by this rank. Waits for nobody: a rank that calls it all the same learns who
     has destroyed it. HCCL_E_AGAIN: a call runs in another thread, or is queued."""
+    find_communicator(comm)
+    grouping.destroy(lambda: _destroy(comm))
+
+
+def _destroy(comm: int) -> None:
     communicator = find_communicator(comm)
     if communicator._in_use():
         text = f'communicator "{communicator.name}" is in use: synchronize its streams, then destroy it'
@@ -129,6 +136,37 @@ def _tell(comm: int, phase: HcclCommStatePhase) -> None:
             raise CodedError(HcclResult.HCCL_E_INTERNAL, text) from error
         if result:
             raise CodedError(result, f"the callback {name!r} returned {result.name} in {phase.name}")
+
+
+# ---- calls that are issued together ----
+
+
+@returns_result
+def HcclGroupStart() -> None:
+    """From here on this thread's calls are collected, until as many HcclGroupEnd: collectives, or sends and receives,
+    or HcclCommInitRootInfo, HcclCommInitClusterInfo and HcclCommDestroy. Calls of different kinds, and
+    HcclBatchSendRecv, are HCCL_E_NOT_SUPPORT, as in CANN."""
+    grouping.start()
+
+
+@returns_result
+def HcclGroupEnd() -> None:
+    """Issue what was collected: sends and receives at once, none waiting for another; collectives in their order;
+    communicators are made at once, so that one thread makes those of several ranks.
+
+    What fails first is the result; a call in the group has said HCCL_SUCCESS if its handles were good.
+    HCCL_E_NOT_SUPPORT: without HcclGroupStart.
+    """
+    grouping.end()
+
+
+@returns_value_and_result
+def HcclGroupStatusGet() -> bool:
+    """(whether this thread is between HcclGroupStart and HcclGroupEnd, ret)"""
+    return grouping.is_open()
+
+
+# ---- network ----
 
 
 @returns_result

@@ -21,12 +21,11 @@ from .c_conventions import (
     Elements,
     device_of,
     dtype_of,
-    find_stream,
     op_of,
     returns_result,
-    usable_communicator,
 )
 from .communicator import Communicator
+from .grouping import issue, issue_items, refuse_in_group, target
 from .splits import matrix, whole_numbers
 from .transfers import TRANSFERS, HcclSendRecvType, Recv, Send
 
@@ -60,15 +59,22 @@ def HcclRecv(recv: int, count: int, dtype: int, source_rank: int, comm: int, str
 
 @returns_result
 def HcclBatchSendRecv(items: Sequence[HcclSendRecvItem], item_num: int, comm: int, stream: int, /) -> None:
-    """The first `item_num` items, all at once: none waits for another of them."""
+    """The first `item_num` items, all at once: none waits for another of them. HCCL_E_NOT_SUPPORT: in a group, which
+    takes HcclSend and HcclRecv."""
+    refuse_in_group("HcclBatchSendRecv")
     if not 0 < integer("item_num", item_num) <= len(items):
         raise RefusedError(f"item_num={item_num}; expected 1 to the {len(items)} items that there are")
     _queue_items("batch_send_recv", items[:item_num], comm, stream)
 
 
 def _queue_items(kind: str, items: Sequence[HcclSendRecvItem], comm: int, stream: int) -> None:
+    to = target(comm, stream)
+    issue_items(to, items, lambda all_items, on: _issue_items(kind, all_items, to[0], on))
+
+
+def _issue_items(kind: str, items: Sequence[HcclSendRecvItem], communicator: Communicator, on: Stream) -> None:
     """Queues a transfer. If an argument is wrong, what is queued is its refusal, for the other sides to learn of it."""
-    communicator, on = usable_communicator(comm), find_stream(stream)
+    kind = kind if len(items) == 1 else "batch_send_recv"
     try:
         arrays = [_as_item(item, _memory_of(communicator, item)) for item in items]
     except RefusedError as error:
@@ -189,12 +195,16 @@ def HcclAlltoAllVC(
 
 
 def _queue_split(name: str, comm: int, stream: int, queue: Callable[[Communicator, Stream], None]) -> None:
-    communicator, on = usable_communicator(comm), find_stream(stream)
-    try:
-        queue(communicator, on)
-    except RefusedError as error:
-        communicator._refuse(NUMBERS[name], str(error), on)
-        raise
+    to = target(comm, stream)
+
+    def call(on: Stream) -> None:
+        try:
+            queue(to[0], on)
+        except RefusedError as error:
+            to[0]._refuse(NUMBERS[name], str(error), on)
+            raise
+
+    issue(to, call)
 
 
 def _blocks(communicator: Communicator, name: str, address: int, counts: Any, displs: Any, dtype: int) -> Array:

@@ -82,6 +82,7 @@ def HcclCommSymWinRegister(comm: int, address: int, size: int, flag: int, /) -> 
         device.peers.add(segment.device_at(there))
         addresses.append(there)
     device.peers.discard(device.host_id)
+    communicator.barrier()  # only now may a rank free its memory
     return _windows.add(Window(communicator, address, size, keys, addresses))
 
 

@@ -60,6 +60,7 @@ CODES = {
     AbortKind.TIMEOUT: (HcclResult.HCCL_E_TIMEOUT, "EI0002"),
     AbortKind.DEATH: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.LEFT: (HcclResult.HCCL_E_REMOTE, ""),
+    AbortKind.DESTROYED: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.INTERRUPT: (HcclResult.HCCL_E_REMOTE, ""),
     AbortKind.UNSERVED: (HcclResult.HCCL_E_UNAVAIL, ""),
     AbortKind.OVERRUN: (HcclResult.HCCL_E_INTERNAL, ""),
@@ -151,7 +152,8 @@ class Communicator(Collectives, Splits, Transfers):
     def destroy(self) -> None:
         """This rank uses the communicator no more. Waits for nobody; calling it again does nothing.
 
-        Calls that are queued still run. Once every rank has destroyed it, and has nothing queued, its memory is given
+        Calls that are queued still run. A rank that waits for a call of this one, which does not come any more, fails
+        with HCCL_E_REMOTE that names it. Once every rank has destroyed it, and has nothing queued, its memory is given
         back.
         """
         self._close()

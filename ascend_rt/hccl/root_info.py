@@ -26,8 +26,6 @@ GROUP, MEETING = "group", "meeting"
 
 # Of all ranks of a job: each may take its own root info for it, and the next is another communicator.
 _of_all_ranks = itertools.count(1)
-# Jobs that this process has joined by a root info and that are not the one its devices are in.
-_others: list[Membership] = []
 
 
 def make(settings: Settings) -> bytes:
@@ -65,8 +63,8 @@ def memory_in(membership: Membership) -> DeviceMemory:
     """Device memory of this process in another job: that of its devices, if they can move there, else only for what
     the communicator needs itself. Arrays of the program then lie outside of it, and go through it in pieces."""
     if local.move_to(membership):
-        return own_device().memory
-    _others.append(membership)
+        return local.in_use().memory if local.current_context_handle() else own_device().memory
+    local.join_besides(membership)
     return DeviceMemory(membership.segment, membership.rank, membership.rank)
 
 

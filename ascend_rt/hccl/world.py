@@ -54,11 +54,20 @@ def finalize() -> None:
 
     What is still queued on streams is dropped, and told: the job's exit code is then not 0.
     """
-    global _world
     if _world is not None:
         stop_streams()
         for communicator in live():
             communicator.destroy()
+        _leave()
+
+
+def _leave() -> None:
+    """At exit: the end of the process says more to ranks that wait for it than that it destroys its communicators."""
+    global _world
+    if _world is not None:
+        stop_streams()
+        for communicator in live():
+            communicator._close()
         _world = None
         leave()
 
@@ -102,7 +111,7 @@ def _get_world(link: str | None = None) -> World:
         communicator = form(device.membership, device.memory, settings, place, WORLD)
         _world = World(device.membership, device.memory, settings, communicator)
         os.register_at_fork(after_in_child=_forget)
-        atexit.register(finalize)
+        atexit.register(_leave)
     return _world
 
 

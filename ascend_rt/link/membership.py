@@ -62,6 +62,7 @@ class Membership:
         self._boards: set[int] = set()
         self.alone_because = ""
         self._everybody_is_here, self._gone = connection is None, -1
+        self._has_left = False
         self._server = server
         if server is not None:
             server.seat(rank, self._hear)
@@ -140,7 +141,12 @@ class Membership:
         self.form_group(key, self.rank, self.size, terms=f"{REFUSED}{why}", timeout=timeout)
 
     def drop(self, group: Group) -> None:
-        """This rank does not use the board of a group any more: it may be given to others."""
+        """This rank does not use the board of a group any more: who waits for it there fails, and when all have dropped
+        it the board may be given to others. Nothing once this rank has left, which says more, nor in a fork of it."""
+        if self._process != os.getpid() or self._has_left:
+            return
+        if group.board == 0 or group.board in self._boards:
+            self.segment.mark_destroyed(group.members.index(self.rank), group.board, len(group.members))
         if group.board in self._boards and group.board != 0:
             self._boards.discard(group.board)
             self._say(f"drop {group.board}")
@@ -174,6 +180,7 @@ class Membership:
     def close(self) -> None:
         """Say that this rank leaves, and end the connection; the memory stays mapped. May be called again."""
         self._say("leaving")
+        self._has_left = True
         with self._lock:
             if self._connection is not None:
                 self._connection.close()

@@ -94,7 +94,7 @@ def enter(settings: Settings) -> Membership:
     else:
         connection = _connect(placement.rank, job, timeout)
         with _closed_on_error(connection):
-            segment, address = _greet(connection, placement, timeout)
+            segment, address = _greet(connection, placement, timeout, _inherited)
         if _inherited is None:
             _follow_wrapper()
     settings_module.tell_children(address)
@@ -170,8 +170,10 @@ def _connect(rank: int, job: str, timeout: int) -> socket.socket:
     return connection
 
 
-def _greet(connection: socket.socket, placement: Placement, timeout: int) -> tuple[Segment, str]:
-    """Exchange greetings; the job's memory, mapped, and the address of its server."""
+def _greet(
+    connection: socket.socket, placement: Placement, timeout: int, mapped: Segment | None = None
+) -> tuple[Segment, str]:
+    """Exchange greetings; the job's memory, mapped unless it is already, and the address of its server."""
     rank = placement.rank
     connection.settimeout(timeout)
     try:
@@ -191,7 +193,7 @@ def _greet(connection: socket.socket, placement: Placement, timeout: int) -> tup
         if word != "welcome" or len(descriptors) != 1:
             _server_gone(rank, f"it answered {packet!r}")
         connection.settimeout(None)
-        return Segment.attach(descriptors[0]) if _inherited is None else _inherited, text
+        return Segment.attach(descriptors[0]) if mapped is None else mapped, text
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -7,6 +7,7 @@ fit.
 """
 
 import errno
+import os
 import resource
 from pathlib import Path
 
@@ -49,6 +50,11 @@ def make_job_memory(
             if error.errno not in _NO_ROOM:
                 raise
     raise JobMemoryError(_explain(ranks, devices, hbm))
+
+
+def is_same_memory(one: Segment, other: Segment) -> bool:
+    """Whether two mappings, perhaps at different addresses, are of one job."""
+    return os.path.samestat(os.fstat(one.fd), os.fstat(other.fd))
 
 
 def window_sizes(hbm: int | None) -> list[int]:

@@ -14,6 +14,7 @@ class AbortKind(IntEnum):
     OVERRUN = 5
     UNSERVED = 6
     UNREACHED = 7
+    DESTROYED = 8
 
 
 class RankState(IntEnum):

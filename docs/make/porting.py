@@ -34,11 +34,6 @@ METHODS = {
 }
 """What a program in Python calls instead."""
 
-NOT_YET = """
-    HcclGroupStart HcclGroupEnd HcclGroupStatusGet
-"""
-"""What is still to come; a name here that has come says nothing."""
-
 OP_AVG = "op: also HCCL_REDUCE_AVG (4), which CANN has not."
 DIFFERENCES = {
     "HcclAllReduce": OP_AVG,
@@ -88,8 +83,6 @@ def _table(names: str) -> str:
 
 def _row(name: str) -> str:
     method = f"`{METHODS[name]}`" if name in METHODS else ""
-    if name not in hccl.__all__:
-        return f"| `{name}` | not yet | {method} | |\n"
     function = getattr(hccl, name)
     told = " ".join(filter(None, [first_paragraph(function), DIFFERENCES.get(name)]))
     return f"| `{names_called_with(function)}` | {status(function)} | {method} | {told} |\n"

@@ -7,6 +7,7 @@ carry names for the other rooms too, those that docs/streams.md speaks of.
 import dataclasses
 import inspect
 import re
+import types
 from collections.abc import Callable, Iterable
 from enum import EnumType, IntEnum
 from typing import Any
@@ -17,6 +18,8 @@ from docstrings import names_called_with, signature, source, source_line, text
 import ascend_rt as rt
 from ascend_rt import acl, hccl, settings, testing
 from ascend_rt.hccl import c_api, world
+from ascend_rt.hccl.manage import api as manage_api
+from ascend_rt.hccl.split import api as split_api
 
 EXPORTED = [getattr(hccl, name) for name in hccl.__all__]
 NUMBERS = [*(each for each in EXPORTED if isinstance(each, EnumType)), acl.aclDataType]
@@ -34,6 +37,7 @@ All that programs may call. This page is made from the docstrings: `python docs/
 - [Stream](#stream), [Event](#event): queued calls; [streams.md](streams.md) has programs
 - [Errors](#errors): what is raised; [errors.md](errors.md) has programs
 - [hccl, by C names](#hccl-by-c-names): HCCL's functions, which return codes; [porting.md](porting.md) has CANN's beside
+- [hccl.manage.api](#hcclmanageapi), [hccl.split.api](#hcclsplitapi): groups by name, and segments of gradients
 - acl, by pyACL's names: the device runtime; [acl.md](acl.md) tells how it behaves:
   [acl](#acl), acl.rt ({nouns}), [acl.util](#aclutil)
 - [Tests on N ranks](#tests-on-n-ranks); [testing.md](testing.md) has a program
@@ -71,6 +75,8 @@ def page() -> str:
         *_classes([hccl.HcclError, acl.AclError, acl.DeviceMemoryError, settings.SettingError]),
         "\n## hccl, by C names\n\n`from ascend_rt import hccl`\n",
         *_c_names(),
+        *_room("hccl.manage.api", manage_api),
+        *_room("hccl.split.api", split_api),
         *_acl(),
         "\n## Tests on N ranks\n\n`from ascend_rt.testing import RankPool`\n",
         *_methods(testing.RankPool, ["run", "hccl_run"]),
@@ -88,6 +94,11 @@ def _c_names() -> list[str]:
     conventions = [text(c_api), *(text(room) for room in rooms if room is not c_api)]
     structures = [each for each in EXPORTED if dataclasses.is_dataclass(each) and each not in (hccl.Send, hccl.Recv)]
     return ["\n", "\n\n".join(conventions), "\n", *_classes(structures), *_functions(EXPORTED)]
+
+
+def _room(name: str, room: types.ModuleType) -> list[str]:
+    functions = [getattr(room, each) for each in room.__all__]
+    return [f"\n## {name}\n\n{text(room)}\n", *(_entry(each) for each in functions), source_line({source(room)})]
 
 
 def _acl() -> list[str]:

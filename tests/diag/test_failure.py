@@ -46,6 +46,14 @@ def test_left(segment: Segment) -> None:
     assert words == "rank 2 left (exit code 0) while others waited for it"
 
 
+def test_destroyed(segment: Segment) -> None:
+    word = abort_word(AbortKind.DESTROYED, 2, 0)
+    told = "rank 2 has destroyed this communicator while others waited for it; process"
+    assert cause_in_words(word, segment) == f"{told} {os.getpid()}: running"
+    segment.set_state(2, RankState.LEFT)
+    assert cause_in_words(word, segment) == f"{told} {os.getpid()}: exit code 0"
+
+
 def test_a_timeout_says_what_the_missing_process_does(segment: Segment) -> None:
     word = abort_word(AbortKind.TIMEOUT, 2, 0)
     assert cause_in_words(word, segment, 5.0) == (

@@ -199,6 +199,24 @@ static void leaving_after_the_last_line(struct stage *stage)
     stage_expect_ended_for_good(stage, cause);
 }
 
+/* The rank lives on; the one that waits for what it never wrote learns who has destroyed the communicator. */
+static void destroying_after_the_last_line(struct stage *stage)
+{
+    uint32_t cause = stage_cause(stage, ABORT_DESTROYED, 1, 0);
+    stage_call(stage, 0, PAYLOAD);
+    stage_await_asleep(stage, 0, stage_line(stage, 1, 1));
+    stage_hold(stage, 0);
+    stage_call(stage, 1, PAYLOAD);
+    stage_expect_done(stage, 1);
+    store_release(&board_left(stage->board, 2, 1)->destroyed, 1);
+    stage_let_go(stage, 0);
+    stage_expect_done(stage, 0);
+    EXPECT_EQUAL(load_acquire(&stage->board->abort), 0);
+    stage_call(stage, 0, MESH_ALL_REDUCE);
+    stage_expect_aborted(stage, 0, cause);
+    stage_expect_ended_for_good(stage, cause);
+}
+
 /* ---- an interrupt ---- */
 
 static void interrupted_payload(struct stage *stage)
@@ -239,6 +257,7 @@ const struct scenario round_endings[] = {
     {"data round: a rank dies after its line", 3, death_before_a_commit},
     {"payload round: a death that nobody has raised yet", 2, death_that_nobody_has_raised_yet},
     {"payload round: a rank leaves after its line", 2, leaving_after_the_last_line},
+    {"payload round: a rank destroys the communicator after its line", 2, destroying_after_the_last_line},
     {"payload round: an interrupt", 3, interrupted_payload},
     {"data round: an interrupt", 3, interrupted_before_a_commit},
     {0},

@@ -1,0 +1,1 @@
+"""hccl.manage of CANN: see api."""

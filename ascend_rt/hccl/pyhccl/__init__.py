@@ -1,0 +1,1 @@
+"""A folder in which `import hccl` finds what leads to ascend_rt.hccl, as acl/pyacl does for `import acl`."""

@@ -1,0 +1,1 @@
+"""hccl.split of CANN: see api."""
