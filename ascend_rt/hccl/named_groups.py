@@ -8,7 +8,7 @@ from .c_conventions import CodedError, communicators, handle_named
 from .communicator import Communicator
 from .config import COMM_NAME_MAX_LENGTH
 from .errors import HcclError, HcclResult
-from .groups import Place, form
+from .groups import Place, form, servers_of
 
 WORLD_GROUP = "hccl_world_group"
 MOST_RANKS = 32768
@@ -39,9 +39,9 @@ def create(group: str, rank_num: int, rank_ids: list[int]) -> None:
         raise HcclError(HcclResult.HCCL_E_PARA, f"group={group!r}: there is a group of this name on rank {whole.rank}")
     ids = _ranks(rank_num, rank_ids, whole)
     name = hashlib.sha256(group.encode()).hexdigest()[:32]
-    place = Place(f"named{name}", ids.index(whole.rank), len(ids), tuple(whole.world_ranks[each] for each in ids))
+    members = tuple(whole.world_ranks[each] for each in ids)
+    place = Place(f"named{name}", ids.index(whole.rank), len(ids), members, servers_of(whole, ids))
     made = form(whole._membership, whole._memory, whole._settings, place, group)
-    made.servers = tuple(whole.servers[each] for each in ids)
     _groups[group] = made
     communicators.add(made)
 

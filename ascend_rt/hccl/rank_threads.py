@@ -10,6 +10,7 @@ from ..link.membership import Group, Membership
 from ..link.rendezvous import ranks_of_this_process
 from ..link.segment import make_job_memory
 from ..settings import Settings
+from . import choices, tuning
 from .communicator import Communicator
 from .entry_log import communicator_class
 from .errors import HcclError, HcclResult
@@ -29,10 +30,14 @@ def communicators(devices: Sequence[int], settings: Settings) -> list[Communicat
     moved = local.move_to(memberships[0], dict(zip(devices, memberships, strict=True)))
     group = Group(0, tuple(range(len(devices))))
     name, made = f"init_all_{next(_numbers)}", communicator_class(settings)
-    return [
+    found = [
         made(membership, _memory(membership, index, settings, moved), settings, group, name)
         for index, membership in zip(devices, memberships, strict=True)
     ]
+    measured = tuning.read(settings).for_ranks(len(devices))
+    for communicator in found:
+        choices.settle(communicator, measured, ())
+    return found
 
 
 def _host_devices(devices: Sequence[int], settings: Settings) -> int:

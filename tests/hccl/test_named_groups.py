@@ -22,7 +22,7 @@ WORLD = "hccl_world_group"
 def groups(comm: rt.Communicator) -> None:
     assert (api.get_rank_size(), api.get_rank_id(), api.get_local_rank_size()) == (4, comm.rank, 4)
     assert (api.get_local_rank_id(), api.get_world_rank_from_group_rank(WORLD, 2)) == (comm.rank, 2)
-    comm.servers = (0, 0, 1, 1)  # as a rank table says
+    comm.servers, comm._servers = (0, 0, 1, 1), ((0, 1), (2, 3))  # as a rank table says
     members = [3, 0, 2] if comm.rank != 1 else [1]
     name = "three of them" if comm.rank != 1 else "alone"
     api.create_group(name, len(members), members)
