@@ -4,8 +4,11 @@
 
 Graph       nodes, buffers and their order; see docs/graph.md
 nodes       what a graph is made of
+across      check_ranks: whether the graphs of all ranks fit together
 """
 
+from .across.check import check_ranks, refuse_ranks
+from .across.finding import Finding
 from .graph import DataEdge, Graph, Group
 from .nodes import (
     Buffer,
@@ -30,6 +33,7 @@ __all__ = [
     "Copy",
     "DataEdge",
     "Edge",
+    "Finding",
     "Graph",
     "Group",
     "Kernel",
@@ -44,4 +48,6 @@ __all__ = [
     "Transfer",
     "View",
     "Wait",
+    "check_ranks",
+    "refuse_ranks",
 ]
