@@ -20,9 +20,9 @@ the rank refuses.
 The key `world` is that of all ranks of the job, whose board is always there.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..core._core import Segment, board_nbytes
 from .states import AbortKind, RankState
@@ -33,17 +33,26 @@ REFUSED = "refused: "
 """Before why a rank cannot be in a group, in the place of its terms."""
 
 
+class _Claim(NamedTuple):
+    """One rank that has come."""
+
+    rank: int
+    """in the job"""
+    number: int
+    """of its request"""
+    terms: str
+
+
 @dataclass
 class _Forming:
     """A group of which some ranks have come."""
 
     size: int
     members: str
-    terms: str
     first: int
     """who came first, in the group"""
-    claims: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """(rank in the job, number of its request) by rank in the group"""
+    claims: dict[int, _Claim] = field(default_factory=dict)
+    """by rank in the group"""
     offer: str = "-"
     refusal: str = ""
     told: int = 0
@@ -87,22 +96,24 @@ class Groups:
         key, (members, offer, terms) = parts[1], parts[4:]
         if not place < size <= self._segment.ranks or not (members == "-" or all(map(_is_number, members.split(",")))):
             return False
-        forming = self._forming.setdefault(key, _Forming(size, members, terms, place))
+        forming = self._forming.setdefault(key, _Forming(size, members, place))
         if not forming.refusal and terms.startswith(REFUSED):
             forming.refusal = f"refused {place} rank {place} cannot take part: {terms.removeprefix(REFUSED)}"
         if not forming.refusal:
-            forming.refusal = _difference(forming, place, size, members, terms) or self._absence(members)
+            forming.refusal = _difference(forming, place, size, members) or self._absence(members)
         if place in forming.claims and not forming.refusal:
-            owner = forming.claims[place][0]
+            owner = forming.claims[place].rank
             self._say(rank, f"unformed {number} taken {place} rank {place} is rank {owner} of the job already")
             return True
-        forming.claims[place] = rank, number
+        forming.claims[place] = _Claim(rank, number, terms)
         if place == 0:
             forming.offer = offer
+        if not forming.refusal and len(forming.claims) == forming.size:
+            forming.refusal = _difference_of_terms(forming.claims)
+            if not forming.refusal:
+                self._form(key, forming)
         if forming.refusal:
             self._refuse(key, forming)
-        elif len(forming.claims) == forming.size:
-            self._form(key, forming)
         return True
 
     def _withdraw(self, rank: int, words: str) -> bool:
@@ -112,11 +123,16 @@ class Groups:
         forming = self._forming.get(key)
         if forming is None:
             return True
-        missing = [place for place in range(forming.size) if place not in forming.claims]
-        forming.claims = {place: claim for place, claim in forming.claims.items() if claim != (rank, int(number))}
-        if not forming.claims:
+        missing = _list([place for place in range(forming.size) if place not in forming.claims])
+        difference = _difference_of_terms(forming.claims)
+        kept = {place: claim for place, claim in forming.claims.items() if claim[:2] != (rank, int(number))}
+        forming.claims = kept
+        if not kept:
             del self._forming[key]
-        self._say(rank, f"withdrawn {number} {_list(missing)}")
+        if difference:
+            self._say(rank, f"unformed {number} {difference}; and not all ranks have come: {missing} is missing")
+        else:
+            self._say(rank, f"withdrawn {number} {missing}")
         return True
 
     def drop(self, rank: int, offset: int) -> None:
@@ -135,16 +151,16 @@ class Groups:
                 self._segment.raise_abort(AbortKind.DEATH, rank, offset)
             self.drop(rank, offset)
         for key, forming in list(self._forming.items()):
-            forming.claims = {place: claim for place, claim in forming.claims.items() if claim[0] != rank}
+            forming.claims = {place: claim for place, claim in forming.claims.items() if claim.rank != rank}
             if str(rank) in forming.members.split(","):
                 forming.refusal = self._absence(forming.members)
                 self._refuse(key, forming)
 
     def _form(self, key: str, forming: _Forming) -> None:
-        members = tuple(forming.claims[place][0] for place in range(forming.size))
+        members = tuple(forming.claims[place].rank for place in range(forming.size))
         del self._forming[key]
         offset = 0 if key == WORLD else self._give_out(members)
-        for rank, number in forming.claims.values():
+        for rank, number, _ in forming.claims.values():
             if offset is None:
                 text = f"there is no room for the board of another group: {len(self._boards)} are alive"
                 self._say(rank, f"unformed {number} room - {text}")
@@ -152,7 +168,7 @@ class Groups:
                 self._say(rank, f"formed {number} {offset} {_list(members)} {forming.offer}")
 
     def _refuse(self, key: str, forming: _Forming) -> None:
-        for rank, number in forming.claims.values():
+        for rank, number, _ in forming.claims.values():
             self._say(rank, f"unformed {number} {forming.refusal}")
         forming.told += len(forming.claims)
         forming.claims = {}
@@ -183,17 +199,35 @@ class Groups:
         return ""
 
 
-def _difference(forming: _Forming, place: int, size: int, members: str, terms: str) -> str:
+def _difference(forming: _Forming, place: int, size: int, members: str) -> str:
     """What two ranks do not agree on; empty if they do."""
     pairs = [("size", str(forming.size), str(size)), ("members", forming.members, members)]
     for what, one, other in pairs:
         if one != other:
             text = f"rank {forming.first} has {what} {one} and rank {place} {what} {other}"
             return f"differs {forming.first},{place} {text}"
-    for one, other in itertools.zip_longest(forming.terms.split("\n"), terms.split("\n"), fillvalue="nothing"):
-        if one != other:
-            return f"settings {forming.first},{place} rank {forming.first} has {one} and rank {place} {other}"
     return ""
+
+
+def _difference_of_terms(claims: dict[int, _Claim]) -> str:
+    """What the ranks do not agree on, all that they say of it, and those who are not of the most; empty if they do."""
+    lines = {place: claims[place].terms.split("\n") for place in sorted(claims)}
+    told: list[str] = []
+    odd: set[int] = set()
+    for at in range(max(map(len, lines.values()), default=0)):
+        ranks: dict[str, list[int]] = {}
+        for place, terms in lines.items():
+            ranks.setdefault(terms[at] if at < len(terms) else "nothing", []).append(place)
+        if len(ranks) > 1:
+            told.append(" and ".join(f"{_named(places)} {term}" for term, places in ranks.items()))
+            sizes = sorted(map(len, ranks.values()))
+            fewest = sizes[-1] if sizes[-1] == sizes[-2] else sizes[-2]
+            odd |= {place for places in ranks.values() if len(places) <= fewest for place in places}
+    return f"settings {_list(sorted(odd))} {'; '.join(told)}" if told else ""
+
+
+def _named(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]} has" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} have"
 
 
 def _is_number(text: str) -> bool:

@@ -64,8 +64,8 @@ def test_the_world_has_its_board(server: Server) -> None:
 @pytest.mark.parametrize(("first", "second", "why"), [
     ("0 2 0,1 - A=1\nB=2", "1 3 0,1 - A=1\nB=2", "differs 0,1 rank 0 has size 2 and rank 1 size 3"),
     ("0 2 0,1 - ", "1 2 1,0 - ", "differs 0,1 rank 0 has members 0,1 and rank 1 members 1,0"),
-    ("0 2 - - A=1\nB=2", "1 2 - - A=1\nB=3", "settings 0,1 rank 0 has B=2 and rank 1 B=3"),
-    ("0 2 - - A=1", "1 2 - - ", "settings 0,1 rank 0 has A=1 and rank 1 "),
+    ("0 2 - - A=1\nB=2", "1 2 - - A=1\nB=3", "settings 0,1 rank 0 has B=2 and rank 1 has B=3"),
+    ("0 2 - - A=1", "1 2 - - ", "settings 0,1 rank 0 has A=1 and rank 1 has "),
 ])
 def test_what_the_ranks_do_not_agree_on(server: Server, first: str, second: str, why: str) -> None:
     """Both are told, and the key may be used again."""
@@ -76,9 +76,32 @@ def test_what_the_ranks_do_not_agree_on(server: Server, first: str, second: str,
 
 def test_a_refusal_waits_for_those_who_come_later(server: Server) -> None:
     server.hear(0, "group 1 key 0 3 - - A=1")
-    assert len(server.hear(1, "group 1 key 1 3 - - A=2")) == 2
-    assert server.hear(2, "group 1 key 2 3 - - A=1")[0][1].startswith("unformed 1 settings 0,1 ")
+    assert len(server.hear(1, "group 1 key 1 2 - - A=1")) == 2
+    assert server.hear(2, "group 1 key 2 3 - - A=1")[0][1].startswith("unformed 1 differs 0,1 ")
     server.form(0, 1, 2)
+
+
+@pytest.mark.parametrize(("terms", "why"), [
+    (["A=1,B=2", "A=2,B=2", "A=1,B=2", "A=3,B=2"], "1,3 ranks 0, 2 have A=1 and rank 1 has A=2 and rank 3 has A=3"),
+    (["A=1,B=2", "A=2,B=2", "A=1,B=3", "A=1,B=2"],
+     "1,2 ranks 0, 2, 3 have A=1 and rank 1 has A=2; ranks 0, 1, 3 have B=2 and rank 2 has B=3"),
+    (["A=1,B=2", "A=2,B=2", "A=1,B=2", "A=2,B=2"], "0,1,2,3 ranks 0, 2 have A=1 and ranks 1, 3 have A=2"),
+])
+def test_all_ranks_whose_settings_differ_are_named(server: Server, terms: list[str], why: str) -> None:
+    """Once all have come; and the key may be used again."""
+    for place in (2, 0, 3, 1):
+        lines = terms[place].replace(",", "\n")
+        said = server.hear(place, f"group 1 key {place} 4 - - {lines}")
+    assert said == [(rank, f"unformed 1 settings {why}") for rank in range(4)]
+    server.form(0, 1, 2, 3)
+
+
+def test_settings_that_differ_are_told_when_a_rank_has_not_come(server: Server) -> None:
+    server.hear(0, "group 1 key 0 3 - - A=1")
+    assert server.hear(2, "group 2 key 2 3 - - A=2") == []
+    told = "settings 0,2 rank 0 has A=1 and rank 2 has A=2; and not all ranks have come: 1 is missing"
+    assert server.hear(0, "withdraw 1 key") == [(0, f"unformed 1 {told}")]
+    assert server.hear(2, "withdraw 2 key") == [(2, "withdrawn 2 0,1")]
 
 
 def test_a_place_that_is_taken(server: Server) -> None:
