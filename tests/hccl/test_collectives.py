@@ -101,20 +101,26 @@ def test_plain_and_device_memory_mixed_between_ranks(ranks: RankPool, size: int)
     assert ranks.run(size, run_cases, 2000 + size, 40, "mesh", True, timeout=60) == [[]] * size
 
 
-def fold_halves(comm: rt.Communicator, dtype: str, big: float) -> list[float]:
+def fold_halves(comm: rt.Communicator, dtype: str, big: float, counts: tuple[int, ...]) -> list[float]:
     """One rank holds a big number, the others 1: each in turn, at sizes with and without a plan."""
-    results = set()
-    for count in (1, 17, 4096, 70_000):
+    results: set[float] = set()
+    for count in counts:
         for holder in range(comm.size):
-            x = rt.zeros(count, HALVES[dtype])
+            x = rt.zeros(count * comm.size, HALVES[dtype])
             x[...] = big if comm.rank == holder else 1
-            results |= set(comm.all_reduce(x).astype(np.float64).tolist())
+            part, counts_of_all = np.empty(count, x.dtype), [count] * comm.size
+            sums = [comm.all_reduce(x[:count], np.empty(count, x.dtype)), comm.reduce(x[:count], part, root=holder)]
+            sums += [comm.reduce_scatter(x), comm.reduce_scatter_v(x, np.empty_like(part), counts_of_all)]
+            results.update(value for each in sums if each is not None for value in np.unique(each.astype(np.float64)))
     return sorted(results)
 
 
+@pytest.mark.parametrize("counts", [(1, 17, 4096), pytest.param((70_000, 1 << 20), marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("dtype", "big", "sum_of_all"), [("float16", 2048.0, 2056.0), ("bfloat16", 256.0, 264.0)])
-def test_halves_are_rounded_once(ranks: RankPool, dtype: str, big: float, sum_of_all: float) -> None:
-    assert ranks.run(8, fold_halves, dtype, big) == [[sum_of_all]] * 8
+def test_halves_are_rounded_once(
+    ranks: RankPool, dtype: str, big: float, sum_of_all: float, counts: tuple[int, ...]
+) -> None:
+    assert ranks.run(8, fold_halves, dtype, big, counts, timeout=100) == [[sum_of_all]] * 8
 
 
 def fold_special(comm: rt.Communicator) -> dict[str, list[float]]:
@@ -176,6 +182,7 @@ def results_and_shapes(comm: rt.Communicator) -> list[Any]:
         comm._memory.holds(comm.all_gather(plain)),
         comm.all_reduce(np.arange(12).reshape(3, 4)[:, 1]).tolist(),
         comm.all_reduce(np.array(comm.rank)).item(),
+        comm.all_reduce(np.arange(6).reshape((2, 3) if comm.rank else (3, 2))).tolist()[1],
         comm.barrier(),
         comm.broadcast(rt.array([comm.rank + 5]), root=1).tolist(),
     ]
@@ -183,7 +190,9 @@ def results_and_shapes(comm: rt.Communicator) -> list[Any]:
 
 def test_results_shapes_and_kinds_of_memory(ranks: RankPool) -> None:
     want = [True, (2, 2, 3), (2, 3), True, False, [2, 10, 18], 1, None, [6]]
-    assert ranks.run(2, results_and_shapes) == [want] * 2
+    for rank, found in enumerate(ranks.run(2, results_and_shapes)):
+        assert found.pop(7) == ([6, 8, 10] if rank else [4, 6])  # shapes are each rank's own: counts must agree
+        assert found == want
 
 
 def gather_in_place(comm: rt.Communicator) -> tuple[list[int], list[int]]:

@@ -1,5 +1,7 @@
 """Which types collectives take: fp8 is moved and not folded; ASCEND_RT_STRICT_DTYPES refuses what a device refuses."""
 
+import re
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -106,6 +108,40 @@ def test_fp8_is_moved_bit_by_bit_and_not_folded(ranks: RankPool, name: str) -> N
     for *moved, code, text in ranks.run(3, move_and_fold, name):
         assert moved == [True, True, True] and code == "HCCL_E_NOT_SUPPORT"
         assert f"all_reduce dtype={name} op=sum is not supported: no rank folds it" in text
+
+
+UNKNOWN = ("bool", "complex64", ">f4", "U3", "O", "M8[s]", "longdouble")
+
+
+def calls_of_unknown_types(comm: rt.Communicator) -> dict[str, list[str]]:
+    """What each call says of each type."""
+    told: dict[str, list[str]] = {}
+    for name in UNKNOWN:
+        x, out = np.zeros(4, name), np.zeros(4, name)
+        calls = [
+            *(partial(getattr(comm, kind), x) for kind in ("all_reduce", "reduce", "broadcast", "reduce_scatter")),
+            *(partial(getattr(comm, kind), x) for kind in ("all_gather", "gather", "all_to_all")),
+            partial(comm.scatter, x, out),
+            partial(comm.all_gather_v, x, out, [4]),
+            partial(comm.reduce_scatter_v, x, out, [4]),
+            partial(comm.all_to_all_v, x, [4], out, [4]),
+            partial(comm.all_to_all_vc, x, [[4]], out),
+            partial(comm.batch_send_recv, [hccl.Send(x, 0), hccl.Recv(out, 0)]),
+        ]
+        for call in calls:
+            with pytest.raises(rt.HcclError) as caught:
+                call()
+            found = re.search(r"dtype [^;]*; expected one of .*", str(caught.value))
+            told.setdefault(name, []).append(f"{caught.value.name} {found and found[0]}")
+    return told
+
+
+@pytest.mark.processes
+def test_what_is_no_type_of_hccl_is_none_in_any_call(ranks: RankPool) -> None:
+    [told] = ranks.run(1, calls_of_unknown_types)
+    for name, texts in told.items():
+        assert len(texts) == 13 and len(set(texts)) == 1
+        assert texts[0].startswith("HCCL_E_NOT_SUPPORT dtype ") and "bfloat16" in texts[0], name
 
 
 def fold_bytes(comm: rt.Communicator) -> Any:

@@ -142,7 +142,7 @@ def test_python_signal_handlers_run_inside_a_wait(ranks: RankPool) -> None:
     assert ranks.run(2, interrupt_a_wait) == [("HCCL_E_REMOTE", True, True), ("HCCL_E_REMOTE", (0,), True)]
 
 
-def other_threads_go_on(comm: rt.Communicator) -> int:
+def other_threads_go_on(comm: rt.Communicator) -> tuple[int, float]:
     if comm.rank == 1:
         time.sleep(0.5)
     ticks, stop = [], threading.Event()
@@ -153,14 +153,48 @@ def other_threads_go_on(comm: rt.Communicator) -> int:
 
     thread = threading.Thread(target=tick)
     thread.start()
+    before = time.thread_time()
     comm.all_reduce(rt.zeros(100))
+    took = time.thread_time() - before
     stop.set()
     thread.join()
-    return len(ticks)
+    return len(ticks), took
 
 
-def test_the_gil_is_released_while_a_rank_waits(ranks: RankPool) -> None:
-    assert ranks.run(2, other_threads_go_on)[0] > 10
+def test_a_rank_that_waits_holds_neither_the_gil_nor_a_core(ranks: RankPool) -> None:
+    ticks, took = ranks.run(2, other_threads_go_on)[0]
+    assert ticks > 10 and took < 0.05  # of half a second
+
+
+def held() -> tuple[int, int, int]:
+    """Descriptors, threads and resident pages of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir())), pages
+
+
+def many_calls(comm: rt.Communicator, calls: int) -> tuple[list[int], bool]:
+    """What has grown meanwhile, and whether all was right."""
+    stream, x, plain = rt.Stream(), rt.array(np.zeros(50)), np.zeros(50)
+    events = []
+    for call in range(2 * calls):
+        if call == calls:
+            before = held()
+        comm.all_reduce(x, op="max")
+        comm.all_reduce(plain, op="max", stream=stream)
+        comm.send(plain, 1 - comm.rank) if (call + comm.rank) % 2 else comm.recv(plain, 1 - comm.rank)
+        events.append(stream.record())
+        if call % 50 == 0:
+            stream.synchronize()
+            events.clear()
+            x += 1
+    stream.synchronize()
+    return [after - first for after, first in zip(held(), before, strict=True)], bool(x[0] == -(-2 * calls // 50))
+
+
+@pytest.mark.thorough
+def test_many_calls_leave_nothing(ranks: RankPool) -> None:
+    for (descriptors, threads, pages), right in ranks.run(2, many_calls, 10_000, timeout=100):
+        assert (descriptors, threads, right) == (0, 0, True) and pages < 64
 
 
 def two_threads_in_one_communicator(comm: rt.Communicator) -> str:

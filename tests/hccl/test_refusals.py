@@ -49,6 +49,14 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no dimension": (lambda comm: comm.reduce_scatter(rt.zeros(())), "x has the shape (); expected a first dimension"),
     "read-only": (lambda comm: comm.all_reduce(read_only(8)), "out (or x, in place) is read-only"),
     "overlap": (overlapping, "x and out overlap; expected separate memory, or in place: OUT is IN"),
+    "a slice of another rank": (
+        lambda comm: (lambda out: comm.all_gather(out[:4], out))(rt.zeros(8)),
+        "x and out overlap; expected separate memory, or in place",
+    ),
+    "into a slice of another rank": (
+        lambda comm: (lambda x: comm.reduce_scatter(x, x[:4]))(rt.zeros(8)),
+        "x and out overlap; expected separate memory, or in place",
+    ),
     "no room": (lambda comm: comm.all_gather(np.broadcast_to(np.int8(1), 1 << 41)), "Unable to allocate 4.00 TiB"),
     "overlap where none is allowed": (
         lambda comm: (lambda x: comm.all_to_all(x, x))(rt.zeros(8)),

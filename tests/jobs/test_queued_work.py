@@ -62,6 +62,12 @@ def failure_that_nobody_synchronized(outcome: Any) -> None:
     assert re.search(r"rank 0 \(process \d+\) failed first, after [\d.]+ s: exit code 1", outcome.err)
 
 
+def message_that_nobody_sends(outcome: Any) -> None:
+    assert outcome.code == 1
+    assert sorted(outcome.lines) == ["[0] 999.0", "[1] 999.0", "[2] 999.0"]  # no collective takes it for its own
+    assert outcome.err.count("rank 0 left with 1 queued call not run") == 1
+
+
 SYNCHRONIZE = """
 try:
     stream.synchronize()
@@ -98,6 +104,17 @@ if comm.rank == 0:
     other.record().synchronize()
 """,
         failure_that_nobody_synchronized,
+    ),
+    "a receive that nothing matches": (
+        """
+if comm.rank == 0:
+    comm.recv(np.zeros(3), 1, stream=other)
+queue(2)
+comm.barrier()
+stream.synchronize()
+print(x.max() - 2)
+""",
+        message_that_nobody_sends,
     ),
     "poison": (
         f"""
