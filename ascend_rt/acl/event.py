@@ -1,7 +1,15 @@
 """Events: points in a stream, for other streams and for the program to wait for, and to measure time between."""
 
+from typing import TYPE_CHECKING, Union
+
 from ..core import _core
 from .errors import ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, AclError
+
+if TYPE_CHECKING:
+    from .recording import RecordedMark
+
+AnyMark = Union[_core.Mark, "RecordedMark"]
+"""What a recording of an event is: a point in a stream, or a task of a capture."""
 
 
 class Event:
@@ -9,11 +17,11 @@ class Event:
     complete, as in CUDA."""
 
     def __init__(self) -> None:
-        self._mark: _core.Mark | None = None
-        self._earlier: list[_core.Mark] = []
+        self._mark: AnyMark | None = None
+        self._earlier: list[AnyMark] = []
         """recordings before the latest that streams were waiting for still"""
 
-    def move_to(self, mark: _core.Mark | None) -> None:
+    def move_to(self, mark: AnyMark | None) -> None:
         """The event means this recording from here on, or none."""
         self._earlier = [earlier for earlier in (*self._earlier, self._mark) if earlier is not None and earlier.waits]
         self._mark = mark

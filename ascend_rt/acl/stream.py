@@ -9,12 +9,13 @@ A task that fails poisons its stream: what is queued behind it does not run, eve
 failed, and a stream that waits for one of those is poisoned by the same failure, until it is synchronised.
 """
 
+import functools
 import itertools
 import math
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, ClassVar, NamedTuple
 
@@ -37,7 +38,7 @@ NOTICE_SECONDS = 10.0
 """How long the end of a stream waits for a function before it says for which."""
 
 
-Running = tuple[Callable[[], object], tuple[CodeType | None, int]]
+Running = tuple[Callable[..., object], tuple[CodeType | None, int]]
 """A function of the program on a stream, and the instruction that queued it."""
 
 
@@ -71,6 +72,8 @@ class Stream(_core.Stream):
     """longest wait for an event or a value, 0 for ever; None: HCCL_EXEC_TIMEOUT"""
     _running: "list[Running]"
     """the function that the worker carries out now, if it is one"""
+    goes_on_after_failure: bool
+    """whether tasks run although one before them has failed"""
     cancelled = False
     """what is queued is dropped for good"""
     aborts = 0
@@ -89,6 +92,7 @@ class Stream(_core.Stream):
             goes_on_after_failure,
         )
         self._running = []
+        self.goes_on_after_failure = goes_on_after_failure
         cls._live.add(self)
         _release_dropped()
         return self
@@ -123,15 +127,39 @@ class Stream(_core.Stream):
         return event
 
     def wait(self, event: Event) -> None:
-        """What is queued from here on waits for the latest recording of `event`; for nothing if there was none."""
-        if event._mark is not None:
-            self.wait_for(event._mark)
+        """What is queued from here on waits for the latest recording of `event`; for nothing if there was none.
 
-    def launch(self, function: Callable[[], object]) -> None:
-        """Queue a function of the program: it runs on the worker's thread, with the GIL. What it raises poisons the
-        stream and comes out of synchronize."""
-        site, running = instruction(), self._running
-        self.call(lambda: _number_of_error(function, site, running))
+        An event that a captured stream has recorded makes this stream part of the capture (ascend_rt.ge).
+        """
+        mark = event._mark
+        if isinstance(mark, _core.Mark):
+            self.wait_for(mark)
+        elif mark is not None:
+            mark.recorder.join(self, mark)
+
+    def launch(
+        self,
+        function: Callable[..., object],
+        *arguments: Any,
+        reads: Sequence[Any] | None = None,
+        writes: Sequence[Any] | None = None,
+        **keywords: Any,
+    ) -> None:
+        """Queue a function of the program: function(*arguments, **keywords) runs on the worker's thread, with the GIL.
+        What it raises poisons the stream and comes out of synchronize.
+
+        reads, writes: the arrays that it uses, for a capture, which otherwise takes every array among the arguments for
+        both (ascend_rt.ge); they change nothing here.
+        """
+        task = functools.partial(function, *arguments, **keywords) if arguments or keywords else function
+        self.call(as_task(function, task, instruction(), self._running))
+
+    def set_goes_on_after_failure(self, goes_on: bool, /) -> None:
+        self.goes_on_after_failure = goes_on
+        super().set_goes_on_after_failure(goes_on)
+
+    def check_may_end(self) -> None:
+        """AclError if the stream must not be destroyed now."""
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Block until all that is queued is done; raise what has failed, once.
@@ -212,8 +240,8 @@ class Stream(_core.Stream):
     def _site(self) -> tuple[CodeType | None, int]:
         return instruction()
 
-    def _where(self, code: CodeType, instruction: int) -> str:
-        return line_of(code, instruction)
+    def _where(self, code: CodeType | str, instruction: int) -> str:
+        return code if isinstance(code, str) else line_of(code, instruction)
 
 
 # What a stream waited for that did not come, by the number of the failure, and its code: 507048 is what a notify wait
@@ -278,10 +306,25 @@ _raised: dict[int, BaseException] = {}
 _numbers = itertools.count(1)
 
 
-def _number_of_error(function: Callable[[], object], site: tuple[CodeType | None, int], running: list[Running]) -> int:
+def as_task(
+    function: Callable[..., object],
+    call: Callable[[], object],
+    site: tuple[CodeType | None, int],
+    running: list[Running],
+) -> Callable[[], int]:
+    """`call` as the core runs it, which returns the number of what it raises; `function` names it while it runs."""
+    return functools.partial(_number_of_error, function, call, site, running)
+
+
+def _number_of_error(
+    function: Callable[..., object],
+    call: Callable[[], object],
+    site: tuple[CodeType | None, int],
+    running: list[Running],
+) -> int:
     running.append((function, site))
     try:
-        function()
+        call()
     except BaseException as error:
         number = next(_numbers)
         _raised[number] = error

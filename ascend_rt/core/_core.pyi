@@ -203,6 +203,8 @@ class Communicator:
         /,
     ) -> int | None: ...
     def _resync(self) -> None: ...
+    def _defer(self, deferred: bool, /) -> None:
+        """Whether every call is handed to the subclass."""
     def _refuse(self, collective: int, why: str, stream: Stream | None, /) -> None: ...
     def _add_exchange(
         self, collective: int, dtype: int, op: int, root: int, most: int, fingerprint: int, words: Any, /
@@ -306,6 +308,50 @@ class Stream:
     def calls_not_run(self) -> int: ...
     @property
     def late_sleeps(self) -> int: ...
+
+class Graph:
+    """Tasks that are prepared once, in the order of issue, and launched as often as wanted. `line`: who queued them."""
+
+    def __new__(cls, streams: int, marks: int, keep: Any, /) -> Self: ...
+    def copy(
+        self, stream: int, line: str, to: int, to_pitch: int, source: int, source_pitch: int, nbytes: int, rows: int, /
+    ) -> None: ...
+    def fill(self, stream: int, line: str, to: int, value: int, nbytes: int, /) -> None: ...
+    def function(self, stream: int, line: str, function: Callable[[], int], /) -> None: ...
+    def record(self, stream: int, line: str, mark: int, /) -> None: ...
+    def hand_over(self, stream: int, line: str, mark: int, /) -> None:
+        """record, and the stream is clean behind it: who waits for the mark has what failed."""
+    def wait(self, stream: int, line: str, mark: int, /) -> None: ...
+    def call(
+        self,
+        stream: int,
+        line: str,
+        communicator: Communicator,
+        collective: int,
+        dtype: int,
+        op: int,
+        root: int,
+        count: int,
+        x: Any,
+        out: Any,
+        split: bytes | None,
+        /,
+    ) -> int | None:
+        """None, or what is missing (CALL_NO_*), and then it was not added."""
+    def transfer(
+        self,
+        stream: int,
+        line: str,
+        communicator: Communicator,
+        collective: int,
+        items: tuple[tuple[int, int, int, int, Any], ...],
+        /,
+    ) -> int | None:
+        """None, or the rank for which staging is missing, and then it was not added."""
+    def launch(self, streams: tuple[Stream, ...], /) -> None:
+        """Queue all tasks, or none: RuntimeError if a stream or a communicator was destroyed."""
+    @property
+    def tasks(self) -> int: ...
 
 class Mark:
     """One recording of an event."""

@@ -172,7 +172,7 @@ static int fill_module(PyObject *module)
 {
     struct core_module *state = PyModule_GetState(module);
     return add_constants(module) || add_segment_types(module, state) || add_device_types(module, state) || add_communicator_type(module, state) ||
-                   add_stream_types(module, state)
+                   add_stream_types(module, state) || add_graph_type(module, state)
                ? -1 : 0;
 }
 
@@ -185,6 +185,7 @@ static int traverse_module(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->communicator);
     Py_VISIT(state->stream);
     Py_VISIT(state->mark);
+    Py_VISIT(state->graph);
     Py_VISIT(state->rank_line);
     Py_VISIT(state->line);
     return 0;
@@ -199,6 +200,7 @@ static int clear_module(PyObject *module)
     Py_CLEAR(state->communicator);
     Py_CLEAR(state->stream);
     Py_CLEAR(state->mark);
+    Py_CLEAR(state->graph);
     Py_CLEAR(state->rank_line);
     Py_CLEAR(state->line);
     return 0;

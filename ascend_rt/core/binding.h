@@ -13,7 +13,7 @@
 #include "stream.h"
 
 struct core_module {
-    PyTypeObject *segment, *device, *block, *communicator, *stream, *mark, *rank_line, *line;
+    PyTypeObject *segment, *device, *block, *communicator, *stream, *mark, *graph, *rank_line, *line;
 };
 
 struct segment_object {
@@ -52,6 +52,7 @@ struct communicator_object {
     PyObject *kept; /* list of all device memory lent to plans and to staging: queued calls may use what was replaced */
     struct gil gil;
     bool busy, closed;
+    bool defers; /* every call is handed to Python: streams are recorded */
     PyObject *dtype[MOST_DTYPES]; /* compared by identity */
     uint8_t dtype_id[MOST_DTYPES];
     size_t ndtypes;
@@ -78,6 +79,7 @@ int add_segment_types(PyObject *module, struct core_module *state);
 int add_device_types(PyObject *module, struct core_module *state);
 int add_communicator_type(PyObject *module, struct core_module *state);
 int add_stream_types(PyObject *module, struct core_module *state);
+int add_graph_type(PyObject *module, struct core_module *state);
 
 PyTypeObject *add_type(PyObject *module, PyType_Spec *spec);
 /* The end of every tp_dealloc. */
@@ -133,13 +135,23 @@ PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
 PyObject *call_resync(PyObject *self, PyObject *none);
+PyObject *defer_calls(PyObject *self, PyObject *deferred);
 bool is_stream(const struct communicator_object *self, PyObject *stream);
+/* The dimensions of a view that is to outlive the call; false: no memory, and then it has none. */
+bool own_dimensions(struct view *view);
+/* What an issue has that was kept beyond its call. */
+void release_issue(struct issue *issue);
+/* The rows of a split table, from Python's bytes; NULL with an exception set. */
+struct split *take_split(const struct communicator_object *self, PyObject *rows, const struct operands *operands,
+                         size_t item_nbytes);
 PyObject *raise_failure(struct communicator_object *self, struct failure *failure);
 void communicator_says_where(void *gil, char *text, size_t nbytes);
 
 /* ---- binding_transfer.c ---- */
 PyObject *call_transfer(PyObject *self, PyObject *args);
 PyObject *set_channel_staging(PyObject *self, PyObject *args);
+/* A transfer of Python's items, a tuple of (side, peer, dtype, count, array), not issued; NULL with an exception set. */
+struct transfer *take_items(struct communicator_object *self, unsigned collective, PyObject *items);
 
 /* ---- binding_link.c ---- */
 PyObject *set_links(PyObject *self, PyObject *links);
@@ -151,6 +163,8 @@ PyObject *set_links(PyObject *self, PyObject *links);
 struct task *new_task(struct stream_object *self, enum task_kind kind, PyObject *site, PyObject *keep, PyObject *keep_too,
                       PyObject *keep_also);
 void task_says_where(void *task, char *text, size_t nbytes);
+/* What a function of the program returns: see Stream.call.  For a worker, which has no GIL. */
+uint32_t call_python(void *function);
 /* Takes the task over; 0, or -1 with an exception set. */
 int append_task(struct stream_object *self, struct task *task);
 void free_task(struct task *task);

@@ -103,8 +103,7 @@ static int run_blocking(struct communicator_object *self, const struct issue *is
 
 /* ---- queued ---- */
 
-/* Those of the operands end with the call that queues. */
-static bool own_dimensions(struct view *view)
+bool own_dimensions(struct view *view)
 {
     if (!view->ndim)
         return true;
@@ -189,7 +188,7 @@ static PyObject *in_python(struct communicator_object *self, const char *method,
 /* The fast path; NULL without an exception for everything that has to be looked at in Python. */
 static PyObject *attempt(struct communicator_object *self, struct call *call, PyObject *stream, PyObject *in, PyObject *out)
 {
-    int dtype = dtype_of(self, in);
+    int dtype = self->defers ? -1 : dtype_of(self, in);
     struct operands operands;
     if (dtype < 0 || (in != out && dtype_of(self, out) != dtype))
         return NULL;
@@ -264,14 +263,13 @@ PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs
         return NULL;
     struct call call = {.collective = BARRIER};
     struct issue issue;
-    if (takes_stream(self, values[0], &stream) && communicator_issue(&self->communicator, &call, &issue) == CALL_DONE)
+    if (!self->defers && takes_stream(self, values[0], &stream) && communicator_issue(&self->communicator, &call, &issue) == CALL_DONE)
         return submit(self, &issue, NULL, NULL, stream, Py_None, Py_None);
     return in_python(self, "_barrier", values, 1);
 }
 
-/* The rows of a split table, from Python's bytes; NULL with an exception set. */
-static struct split *take_split(const struct communicator_object *self, PyObject *rows, const struct operands *operands,
-                                size_t item_nbytes)
+struct split *take_split(const struct communicator_object *self, PyObject *rows, const struct operands *operands,
+                         size_t item_nbytes)
 {
     const char *bytes = NULL;
     Py_ssize_t nbytes = 0;
@@ -343,6 +341,13 @@ PyObject *call_refuse(PyObject *object, PyObject *args)
     PyObject *done = submit(self, &issue, why, site, stream, Py_None, Py_None);
     Py_DECREF(site);
     return done;
+}
+
+/* _defer(whether every call is handed to Python) */
+PyObject *defer_calls(PyObject *object, PyObject *deferred)
+{
+    ((struct communicator_object *)object)->defers = deferred == Py_True;
+    Py_RETURN_NONE;
 }
 
 PyObject *call_resync(PyObject *object, PyObject *none)

@@ -194,33 +194,6 @@ static PyObject *abort_word(PyObject *object, PyObject *none)
     return PyLong_FromUnsignedLong(load_acquire(&((struct communicator_object *)object)->communicator.board->abort));
 }
 
-static PyObject *statement_as_tuple(const struct statement *statement)
-{
-    const struct descriptor *said = &statement->said;
-    return Py_BuildValue("(IiiiiIIKss)", said->call, said->collective, said->dtype, said->op, said->flags, said->root,
-                         said->fingerprint, (unsigned long long)said->count, statement->note, statement->where);
-}
-
-PyObject *failure_as_tuple(const struct failure *failure)
-{
-    PyObject *statements = PyList_New(0);
-    for (uint32_t rank = 0; rank < failure->size && statements; rank++) {
-        PyObject *statement = statement_as_tuple(&failure->statements[rank]);
-        if (!statement || PyList_Append(statements, statement) < 0)
-            Py_CLEAR(statements);
-        Py_XDECREF(statement);
-    }
-    if (!statements)
-        return NULL;
-    const char *communicator = (const char *)atomic_load(&failure->communicator);
-    PyObject *id = PyLong_FromVoidPtr(
-        communicator ? (void *)(communicator - offsetof(struct communicator_object, communicator)) : NULL);
-    const struct uneven *uneven = &failure->uneven;
-    return Py_BuildValue("(NiIiIsN(IIKK))", id, (int)failure->how, failure->number, failure->collective, failure->abort,
-                         failure->where, statements, uneven->from, uneven->to, (unsigned long long)uneven->sent,
-                         (unsigned long long)uneven->expected);
-}
-
 static PyObject *state_now(PyObject *object, PyObject *none)
 {
     (void)none;
@@ -356,6 +329,7 @@ static PyMethodDef methods[] = {
     {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS, BARRIER_DOCSTRING},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_resync", call_resync, METH_NOARGS, "Take the highest call number of all ranks."},
+    {"_defer", defer_calls, METH_O, "Whether every call is handed to Python."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
     {"_transfer", call_transfer, METH_VARARGS, "Run or queue sends and receives; or say for which peer staging is missing."},
     {"_set_channel_staging", set_channel_staging, METH_VARARGS, "Device memory for what is sent to one peer and is not in it."},

@@ -77,7 +77,7 @@ static PyObject *stream_wait(PyObject *object, PyTypeObject *cls, PyObject *cons
     return none;
 }
 
-static uint32_t call_function(void *context)
+uint32_t call_python(void *context)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *number = PyObject_CallNoArgs(context);
@@ -93,7 +93,7 @@ static PyObject *stream_call(PyObject *self, PyObject *function)
 {
     struct task *task = task_from_python(self, TASK_FUNCTION, function);
     if (task) {
-        task->function.run = call_function;
+        task->function.run = call_python;
         task->function.context = function;
     }
     return append_returning_none(self, task);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "binding.h"
+#include "graph.h"
 
 /* Looking for tasks that are done costs a cache line that the worker has just written: not at every append. */
 enum { DRAIN_AFTER = 64 };
@@ -61,6 +62,15 @@ void task_says_where(void *context, char *text, size_t nbytes)
     PyGILState_Release(state);
 }
 
+void release_issue(struct issue *issue)
+{
+    if (issue->in.ndim)
+        free(issue->in.dimensions);
+    if (issue->out.ndim)
+        free(issue->out.dimensions);
+    split_release(issue->split);
+}
+
 static void release_owned(struct task *task)
 {
     switch (task->kind) {
@@ -70,15 +80,14 @@ static void release_owned(struct task *task)
         break;
     case TASK_CALL:
     case TASK_REFUSAL:
-        if (task->call.issue.in.ndim)
-            free(task->call.issue.in.dimensions);
-        if (task->call.issue.out.ndim)
-            free(task->call.issue.out.dimensions);
-        split_release(task->call.issue.split);
+        release_issue(&task->call.issue);
         free(task->call.why);
         break;
     case TASK_TRANSFER:
         transfer_free(task->transfer);
+        break;
+    case TASK_SEQUENCE:
+        launch_part_over(task->sequence.launch);
         break;
     default:
         break;

@@ -42,7 +42,7 @@ static bool take_item(const struct communicator_object *self, struct item *item,
     return true;
 }
 
-static struct transfer *take_items(struct communicator_object *self, unsigned collective, PyObject *items)
+struct transfer *take_items(struct communicator_object *self, unsigned collective, PyObject *items)
 {
     Py_ssize_t n = PyTuple_Size(items);
     struct transfer *t = n < 0 ? NULL : transfer_new(&self->communicator, (uint8_t)collective, (uint32_t)n);

@@ -223,7 +223,7 @@ static void place_buffers(const struct communicator *c, struct issue *issue)
                                          c->staging_offset + (issue->same_place ? 0 : c->piece_nbytes));
 }
 
-enum call_end communicator_issue(struct communicator *c, const struct call *call, struct issue *issue)
+enum call_end communicator_prepare(struct communicator *c, const struct call *call, struct issue *issue)
 {
     const struct split *split = call->split;
     const uint64_t most = c->segment.job->nbytes;
@@ -250,6 +250,13 @@ enum call_end communicator_issue(struct communicator *c, const struct call *call
         if (issue->staged && !c->has_staging)
             return CALL_NO_STAGING;
     }
-    issue->number = communicator_take_number(c);
     return CALL_DONE;
+}
+
+enum call_end communicator_issue(struct communicator *c, const struct call *call, struct issue *issue)
+{
+    enum call_end end = communicator_prepare(c, call, issue);
+    if (end == CALL_DONE)
+        issue->number = communicator_take_number(c);
+    return end;
 }

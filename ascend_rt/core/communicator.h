@@ -163,7 +163,9 @@ int communicator_add_choice(struct communicator *communicator, const struct choi
 struct choice *communicator_find_choice(struct communicator *communicator, const struct call *call);
 uint64_t communicator_scratch_needed(struct communicator *communicator, const struct call *call);
 
-/* CALL_DONE, and the call has its number; or what is missing for it. */
+/* CALL_DONE, and the call only needs a number; or what is missing for it. */
+enum call_end communicator_prepare(struct communicator *communicator, const struct call *call, struct issue *issue);
+/* The same, and it has its number. */
 enum call_end communicator_issue(struct communicator *communicator, const struct call *call, struct issue *issue);
 /* The number of a call that only takes part in its round to refuse. */
 uint32_t communicator_take_number(struct communicator *communicator);

@@ -189,6 +189,12 @@ static void complete_mark(struct stream *stream, struct task *task, struct failu
     notify_post(&stream->host, &mark->complete, 1);
 }
 
+static void hand_over(struct stream *stream, struct task *task, struct failure *poisoned)
+{
+    complete_mark(stream, task, poisoned);
+    failure_release(stream_take_failure(stream));
+}
+
 /* A task that is no call and touches no event. */
 static struct failure *run_work(struct stream *stream, struct task *task)
 {
@@ -234,6 +240,9 @@ static struct failure *run_task(struct stream *stream, struct task *task, struct
     case TASK_RECORD:
         complete_mark(stream, task, poisoned);
         return NULL;
+    case TASK_HAND_OVER:
+        hand_over(stream, task, poisoned);
+        return NULL;
     case TASK_WAIT:
         failure = runs ? wait_for_mark(stream, task) : NULL;
         atomic_fetch_sub_explicit(&task->mark->waits, 1, memory_order_release);
@@ -249,6 +258,27 @@ static enum wait_end look_at_nothing(void *context, uint64_t since_ns, uint64_t 
     return WAIT_ARRIVED;
 }
 
+/* One task; what fails in it poisons the stream. */
+static void do_task(struct stream *stream, struct task *task)
+{
+    struct failure *before = poison_of(stream);
+    struct failure *failure = run_task(stream, task, load_relaxed(&stream->goes_on_after_failure) ? NULL : before);
+    failure_release(before);
+    if (failure)
+        poison(stream, failure);
+}
+
+/* The tasks of a launch stand where the sequence does. */
+static void do_sequence(struct stream *stream, const struct task *sequence)
+{
+    for (uint32_t i = 0; i < sequence->sequence.ntasks; i++) {
+        struct task *task = &sequence->sequence.tasks[i];
+        task->stream = stream;
+        task->place = sequence->place;
+        do_task(stream, task);
+    }
+}
+
 static void *work(void *context)
 {
     struct stream *stream = context;
@@ -260,11 +290,10 @@ static void *work(void *context)
         latest = latest->next;
         if (latest->kind == TASK_END)
             return NULL;
-        struct failure *before = poison_of(stream);
-        struct failure *failure = run_task(stream, latest, load_relaxed(&stream->goes_on_after_failure) ? NULL : before);
-        failure_release(before);
-        if (failure)
-            poison(stream, failure);
+        if (latest->kind == TASK_SEQUENCE)
+            do_sequence(stream, latest);
+        else
+            do_task(stream, latest);
         notify_post(&host, &stream->done, number);
     }
 }

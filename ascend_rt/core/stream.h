@@ -40,12 +40,14 @@ enum task_kind {
     TASK_FILL,
     TASK_REDUCE,
     TASK_RECORD,
+    TASK_HAND_OVER, /* a record behind which the stream is clean: who waits for the mark has the failure */
     TASK_WAIT,
     TASK_SET_FLAG,
     TASK_TAKE_FLAG,
     TASK_WRITE_VALUE,
     TASK_WAIT_VALUE,
     TASK_FUNCTION,
+    TASK_SEQUENCE,
     TASK_END
 };
 
@@ -84,12 +86,17 @@ struct task {
             uint64_t value, timeout_ns;
             enum value_test test;
         } word;
-        struct mark *mark; /* TASK_RECORD, TASK_WAIT */
+        struct mark *mark; /* TASK_RECORD, TASK_HAND_OVER, TASK_WAIT */
         struct {
             /* Runs on the worker; 0, or a number by which the issuing side knows what went wrong. */
             uint32_t (*run)(void *context);
             void *context;
         } function;
+        struct {
+            struct launch *launch; /* graph.h */
+            struct task *tasks;    /* its own on this stream, which run one after another */
+            uint32_t ntasks;
+        } sequence;
     };
 };
 

@@ -21,6 +21,17 @@ struct transfer *transfer_new(struct communicator *c, uint8_t collective, uint32
     return t;
 }
 
+struct transfer *transfer_copy(const struct transfer *from)
+{
+    struct transfer *t = transfer_new(from->communicator, from->collective, from->nitems);
+    for (uint32_t i = 0; t && i < t->nitems; i++) {
+        t->items[i] = from->items[i];
+        if (t->items[i].view.ndim)
+            t->items[i].view.dimensions = &t->items[i].dimensions;
+    }
+    return t;
+}
+
 void transfer_free(struct transfer *t)
 {
     if (!t)
@@ -67,16 +78,23 @@ static bool place(const struct communicator *c, struct item *item)
     return item->piece_count > 0;
 }
 
-enum call_end transfer_issue(struct transfer *t)
+bool transfer_can_issue(struct transfer *t)
 {
-    struct communicator *c = t->communicator;
     for (uint32_t i = 0; i < t->nitems && !t->refused; i++) {
         struct item *item = &t->items[i];
         t->culprit = item->peer;
-        if (!place(c, item))
-            return CALL_NO_STAGING;
+        if (!place(t->communicator, item))
+            return false;
         t->large = t->large || item->count * item->view.item_nbytes > LARGE_NBYTES;
     }
+    return true;
+}
+
+enum call_end transfer_issue(struct transfer *t)
+{
+    struct communicator *c = t->communicator;
+    if (!transfer_can_issue(t))
+        return CALL_NO_STAGING;
     for (uint32_t i = 0; i < t->nitems; i++)
         t->items[i].ticket = c->ends[t->items[i].side][t->items[i].peer].tickets++;
     return CALL_DONE;

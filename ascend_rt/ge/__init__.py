@@ -1,14 +1,22 @@
 """The graph engine: a step of training as data, which is understood before it runs.
 
-    from ascend_rt import ge                      print(graph)
+    from ascend_rt import ge
 
-Graph       nodes, buffers and their order; see docs/graph.md
-nodes       what a graph is made of
-across      check_ranks: whether the graphs of all ranks fit together
+    with ge.capture(stream) as g:                 records what is queued on the stream
+        ...
+    g.launch(stream)                              runs it, as often as wanted
+    print(g)
+
+capture, graph              the two ways to make one; begin and end, empty, Mode
+Graph                       nodes, buffers and their order; see docs/graph.md
+Node, Kernel, Collective... what a graph is made of
+across                      check_ranks: whether the graphs of all ranks fit together
 """
 
+from ..acl.recording import Mode
 from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
+from .capture import abandon, begin, capture, empty, end, graph, is_capturing
 from .graph import DataEdge, Graph, Group
 from .nodes import (
     Buffer,
@@ -39,6 +47,7 @@ __all__ = [
     "Kernel",
     "Memset",
     "Message",
+    "Mode",
     "Node",
     "Order",
     "OrderError",
@@ -48,6 +57,13 @@ __all__ = [
     "Transfer",
     "View",
     "Wait",
+    "abandon",
+    "begin",
+    "capture",
     "check_ranks",
+    "empty",
+    "end",
+    "graph",
+    "is_capturing",
     "refuse_ranks",
 ]

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..acl import recording
+from ..acl.errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_CAPTURED, AclError
 from . import json_form, text
+from .launch import Prepared
 from .nodes import Buffer, Node, Span
 from .order import Order
 
@@ -80,6 +83,8 @@ class Graph:
         self.log: tuple[str, ...] = tuple(log)
         self.memory: dict[str, Array] = dict(memory or {})
         self.communicators: dict[str, Communicator] = dict(communicators or {})
+        self.is_destroyed = False
+        self._hold_communicators()
 
     # ---- what it says ----
 
@@ -187,6 +192,7 @@ class Graph:
         bound = self.replace("bound to memory", memory=flat)
         bound.log = self.log
         bound.communicators = {name: communicators[name] for name in self.groups}
+        bound._hold_communicators()
         return bound
 
     def to_json(self) -> str:
@@ -201,9 +207,57 @@ class Graph:
         """
         return json_form.load(text)
 
+    # ---- running it ----
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """Its tasks; made when it is first launched. Buffers that nobody has placed get device memory of their own.
+
+        DeviceMemoryError (207001): there is no room. ValueError: it was not bound to communicators.
+        """
+        missing = [name for name in self.groups if name not in self.communicators]
+        if missing:
+            raise ValueError(f"{self!r} uses communicator {missing[0]!r}, which it was not given; call bind first")
+        return Prepared(self)
+
     def launch(self, stream: "Stream") -> None:
-        """Queue the whole graph on a stream, and on streams beside it for its other streams. Returns at once."""
-        raise NotImplementedError
+        """Queue all of it, in one piece: no Python runs between tasks but kernels. Returns at once.
+
+        What was queued on the stream before is done before it begins, what is queued then comes behind all of it. Its
+        collectives take their turns here, in their order. What fails comes out of the stream's synchronize.
+
+        AclError (107017) if it was destroyed; (107027) if the stream is captured. RuntimeError: a communicator or the
+        stream was destroyed.
+        """
+        if self.is_destroyed:
+            text = f"graph {self.name!r} was destroyed"
+            raise AclError(ACL_ERROR_RT_INVALID_HANDLE, f"ACL_ERROR_RT_INVALID_HANDLE (107017): {text}")
+        if recording.recorder_of(stream) is not None:
+            text = f"graph {self.name!r} cannot be launched on a stream that is captured"
+            raise AclError(ACL_ERROR_RT_STREAM_CAPTURED, f"ACL_ERROR_RT_STREAM_CAPTURED (107027): {text}")
+        self.prepared.launch(stream)
+
+    def destroy(self) -> None:
+        """Give back what it holds: memory and communicators. Launches that are queued still run; calling it again does
+        nothing."""
+        self.is_destroyed = True
+        self._leave_communicators()
+        self.__dict__.pop("prepared", None)
+        self.memory, self.communicators = {}, {}
+
+    def _become(self, other: "Graph") -> None:
+        """Take over all of another graph, which is used no more: how a capture fills the one that it has given out."""
+        other._leave_communicators()
+        self.__dict__ = other.__dict__
+        self._hold_communicators()
+
+    def _hold_communicators(self) -> None:
+        for communicator in self.communicators.values():
+            communicator._holders.add(self)
+
+    def _leave_communicators(self) -> None:
+        for communicator in self.communicators.values():
+            communicator._holders.discard(self)
 
 
 class _Use(NamedTuple):

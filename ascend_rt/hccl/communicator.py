@@ -6,13 +6,14 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from ..acl import recording
 from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Failure, Stream, spins_for
 from ..core import _core
@@ -28,7 +29,7 @@ from ..plan.language import Groups
 from ..plan.model import Machine
 from ..plan.split import split_spec
 from ..settings import SettingError, Settings
-from . import choices, explain, groups
+from . import choices, explain, groups, recorded
 from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
 from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
@@ -144,6 +145,8 @@ class Communicator(Collectives, Splits, Transfers):
         self._noticed = False
         self._has_table = False
         self._strict = settings.hccl_deterministic == "strict"
+        self._holders: weakref.WeakSet[recorded.Holder] = weakref.WeakSet()
+        self._defer(recording.is_active())
         _by_id[id(self)] = self
 
     def __repr__(self) -> str:
@@ -154,8 +157,9 @@ class Communicator(Collectives, Splits, Transfers):
 
         Calls that are queued still run. A rank that waits for a call of this one, which does not come any more, fails
         with HCCL_E_REMOTE that names it. Once every rank has destroyed it, and has nothing queued, its memory is given
-        back.
+        back. HcclError (HCCL_E_PARA): a graph has calls of it, which has to be destroyed first.
         """
+        recorded.refuse_held(self)
         self._close()
         if not self._in_use():
             self._release()
@@ -207,6 +211,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._run(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
+        recorded.refuse_while_recording(spec.name, stream)
         try:
             check_stream(stream)
             call = check(spec, self.rank, self.size, x, out, op, root, self._make_result)
@@ -216,14 +221,23 @@ class Communicator(Collectives, Splits, Transfers):
         except (RefusedError, MemoryError) as error:
             why = told(error)
         # Behind the handler: the error that all ranks raise is the same everywhere, without this rank's own before it.
+        recorded.refuse_recorded(self, spec.name, why, stream)
         self._refuse(spec.number, why, stream)
         result: Array = x if out is None else out  # a queued refusal: synchronize tells
         return result
 
     def _submit(self, call: Call, stream: Stream | None) -> None:
-        """Runs or queues a call. Whatever is missing for it is made first; until then nothing is said to anybody."""
+        """Runs or queues a call, or has it recorded."""
+        recorder = recording.recorder_of(stream)
+        if recorder is not None and stream is not None:
+            recorder.collective(stream, self, call)
+            return
         arguments = (call.spec.number, call.dtype, call.op, call.root, call.count, call.x, call.out, stream)
-        while (missing := self._call(*arguments)) is not None:
+        self._provide(call, lambda: self._call(*arguments))
+
+    def _provide(self, call: Call, attempt: Callable[[], int | None]) -> None:
+        """Makes what is missing for a call until the attempt misses nothing; until then nothing is said to anybody."""
+        while (missing := attempt()) is not None:
             if missing == _core.CALL_NO_CHOICE:
                 choices.add(self, call)
                 self._learn_dtype(call.x.dtype, call.dtype)
@@ -352,6 +366,7 @@ def attend() -> None:
         communicator._fence_if_quiescing()
 
 
+recorded.defer_calls_of(live)
 Stream.explain = staticmethod(error_of)
 Stream.attend = staticmethod(attend)
 

@@ -1,11 +1,13 @@
 """Collectives whose blocks differ in count: the checks of their tables, the methods."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..acl import recording
 from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Stream
 from ..core import _core
@@ -15,6 +17,7 @@ from . import choices
 from .arguments import RefusedError, address_of, check_array, check_op, check_stream, dtype_number, told
 from .device_dtypes import check_dtype
 from .errors import HcclResult
+from .recorded import refuse_recorded, refuse_while_recording
 
 Counts = Sequence[int]
 
@@ -104,6 +107,7 @@ class Splits(_core.Communicator):
         return self._split("all_to_all_vc", x, out, arguments, "sum", stream)
 
     def _split(self, name: str, x: Any, out: Any, tables: Any, op: Any, stream: Any) -> Array:
+        refuse_while_recording(name, stream)
         try:
             check_stream(stream)
             kind = self._check_split(name, x, out, op)
@@ -116,6 +120,7 @@ class Splits(_core.Communicator):
         else:
             result: Array = out
             return result
+        refuse_recorded(self, name, why, stream)
         self._refuse(NUMBERS[name], why, stream)  # behind the handler: all ranks raise the same
         return out  # type: ignore[no-any-return]  # a queued refusal: synchronize tells
 
@@ -130,11 +135,22 @@ class Splits(_core.Communicator):
     def _submit_split(
         self, name: str, kind: tuple[int, int], x: Array, out: Array, table: bytes, stream: Stream | None
     ) -> None:
+        recorder = recording.recorder_of(stream)
+        if recorder is not None and stream is not None:
+            recorder.split(stream, self, name, kind, x, out, table)
+            return
+        attempt = functools.partial(self._call, NUMBERS[name], *kind, 0, 0, x, out, stream, table)
+        self._provide_split(name, kind, x, out, table, attempt)
+
+    def _provide_split(
+        self, name: str, kind: tuple[int, int], x: Array, out: Array, table: bytes, attempt: Callable[[], int | None]
+    ) -> None:
+        """Makes what is missing until the attempt misses nothing."""
         if not self._has_table:
             block = self._memory.allocate(len(table))
             self._set_table(block, block.offset)
             self._has_table = True
-        while (missing := self._call(NUMBERS[name], *kind, 0, 0, x, out, stream, table)) is not None:
+        while (missing := attempt()) is not None:
             if missing == _core.CALL_NO_CHOICE:
                 choices.add_split(self, name, *kind, self._piece_nbytes)
             elif missing == _core.CALL_NO_STAGING:

@@ -1,12 +1,13 @@
 """What two ranks send and receive by themselves: the items, the checks of their arguments, the methods."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ..acl import recording
 from ..acl.memory import Array, DeviceMemory
 from ..acl.stream import Stream
 from ..core import _core
@@ -17,6 +18,7 @@ from .arguments import RefusedError, check_stream, dtype_number, told
 from .buffers import Buffers
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
+from .recorded import refuse_recorded, refuse_while_recording
 from .types import number_of_dtype
 
 
@@ -89,26 +91,35 @@ class Transfers(_core.Communicator):
 
     def _exchange(self, kind: str, items: Sequence[Send | Recv], stream: Any) -> None:
         number = TRANSFERS[kind]
+        refuse_while_recording(kind, stream)
         try:
             check_stream(stream)
             checked = check_items(items, self.size)
             if self._strict_dtypes != "0":
                 for _, _, dtype, _, _ in checked:
                     check_dtype(kind, dtype, 0, self._strict_dtypes)
-            while (peer := self._transfer(number, checked, None, stream)) is not None:
-                nbytes = self._buffers.channel
-                block = self._memory.allocate(nbytes)
-                self._set_channel_staging(peer, block, block.offset, nbytes)
+            if (recorder := recording.recorder_of(stream)) is not None:
+                recorder.transfer(stream, self, kind, checked)
+                return
+            self._provide_channel(lambda: self._transfer(number, checked, None, stream))
             return
         except RefusedError as error:
             why, code = told(error), error.code
         except MemoryError as error:
             why, code = str(error), HcclResult.HCCL_E_MEMORY
         # Behind the handlers, as in _run.
+        refuse_recorded(self, kind, why, stream)
         self._refuse_items(number, items, why, stream)
         if not refused_items(items, self.size):  # there is nobody to tell it to
             own = rank_name(self.world_ranks[self.rank], self._members)
             raise HcclError(code, f"{own}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
+
+    def _provide_channel(self, attempt: Callable[[], int | None]) -> None:
+        """Makes staging for the ranks that the attempt names until it names none."""
+        while (peer := attempt()) is not None:
+            nbytes = self._buffers.channel
+            block = self._memory.allocate(nbytes)
+            self._set_channel_staging(peer, block, block.offset, nbytes)
 
     def _refuse_items(self, number: int, items: Sequence[Send | Recv], why: str, stream: Any) -> None:
         usable = isinstance(stream, Stream) and not stream.closed

@@ -57,6 +57,8 @@ def finalize() -> None:
     if _world is not None:
         stop_streams()
         for communicator in live():
+            for holder in list(communicator._holders):
+                holder.destroy()
             communicator.destroy()
         _leave()
 
@@ -141,5 +143,7 @@ def _forget() -> None:
     """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise, and its exit tells nobody."""
     global _world
     for communicator in live():
+        for holder in list(communicator._holders):
+            holder.destroy()
         communicator.destroy()
     _world = None

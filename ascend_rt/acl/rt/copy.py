@@ -20,6 +20,7 @@ from ..constants import (
     ACL_MEMCPY_INNER_DEVICE_TO_DEVICE,
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
 )
+from ..recording import check_unsafe
 from ..return_codes import integer, returns_code
 
 # (destination on device, source on device) of each kind
@@ -41,6 +42,7 @@ def memcpy(dst: int, dest_max: int, src: int, count: int, kind: int, /) -> None:
 
     107000: an address that is none, count over dest_max or negative, no such kind, no peer access.
     """
+    check_unsafe("memcpy")
     copy = _check_copy(dst, dest_max, src, count, kind)
     np.copyto(copy.to.array(), copy.source.array())
 
@@ -62,6 +64,7 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
 def memcpy2d(dst: int, dpitch: int, src: int, spitch: int, width: int, height: int, kind: int, /) -> None:
     """Copy `height` rows of `width` bytes now; rows begin dpitch and spitch bytes after one another. ret: as memcpy;
     107000 too if a pitch is less than width."""
+    check_unsafe("memcpy2d")
     copy = _check_rows(dst, dpitch, src, spitch, width, height, kind)
     if copy.width and copy.height:
         np.copyto(copy.rows_of(copy.to, copy.to_pitch), copy.rows_of(copy.source, copy.source_pitch))
@@ -82,6 +85,7 @@ def memcpy2d_async(
 @returns_code
 def memset(address: int, max_count: int, value: int, count: int, /) -> None:
     """Set `count` bytes of device or malloc_host memory to the low 8 bits of `value` now. ret: 107000, see memcpy."""
+    check_unsafe("memset")
     to, byte = _check_fill(address, max_count, value, count)
     to.array()[...] = byte
 

@@ -147,5 +147,6 @@ def _remove(handle: int) -> Stream:
     owned = local.find_owned_stream(handle)
     if owned.is_default:
         raise invalid(f"stream={handle:#x} is the default stream; destroy_context and reset_device end it")
+    owned.stream.check_may_end()
     local.streams.remove(handle)
     return owned.stream

@@ -1,0 +1,171 @@
+"""A graph as tasks of the core: made once, launched as often as wanted.
+
+Streams of the graph other than the one on which it is launched run on streams beside that one, which all graphs
+launched there share: a graph costs none of its own, and two graphs on one stream never run at the same time anyway. A
+stream beside hands what fails on it over to the stream that was launched on.
+"""
+
+import functools
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..acl import device as local
+from ..acl.stream import Stream, as_task
+from ..core import _core
+from ..hccl.recorded import add_collective, add_split, add_transfer, call_of
+from .nodes import Collective, Copy, Kernel, Memset, Node, Record, Span, Transfer, View, Wait
+from .placement import Array, address_of, array_of, dtype_named
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+_beside: "weakref.WeakKeyDictionary[Stream, list[Stream]]" = weakref.WeakKeyDictionary()
+
+
+class Prepared:
+    """The tasks of a graph. DeviceMemoryError: there is no room for what it needs."""
+
+    def __init__(self, graph: "Graph") -> None:
+        self._memory = dict(graph.memory)
+        self._communicators = graph.communicators
+        self._columns = {stream: column for column, stream in enumerate(graph.streams)}
+        self._marks = _Marks(graph, self._columns)
+        for name, buffer in graph.buffers.items():
+            if name not in self._memory:
+                block = local.current().memory.allocate(buffer.nbytes)
+                self._memory[name] = np.frombuffer(memoryview(block), np.uint8)
+        self._core = _core.Graph(len(self._columns), self._marks.count, tuple(self._memory.values()))
+        self._add(graph)
+
+    @property
+    def streams(self) -> int:
+        """How many it runs on, that on which it is launched included."""
+        return len(self._columns)
+
+    @property
+    def events(self) -> int:
+        """How many points of streams others wait for."""
+        return self._marks.count
+
+    @property
+    def tasks(self) -> int:
+        """How many its streams run in a launch, with those that tie the streams together."""
+        return self._core.tasks
+
+    def launch(self, stream: Stream) -> None:
+        """Queue all of it."""
+        self._core.launch((stream, *streams_beside(stream, self.streams - 1)))
+
+    def _add(self, graph: "Graph") -> None:
+        for mark in self._marks.at_start:
+            self._core.record(0, graph.name, mark)
+        for column, mark in self._marks.starts.items():
+            self._core.wait(column, graph.name, mark)
+        for node in graph.nodes:
+            place = self._columns[node.stream], node.line
+            for mark in self._marks.before.get(node.id, ()):
+                self._core.wait(*place, mark)
+            self._add_node(node, place)
+            if node.id in self._marks.behind:
+                self._core.record(*place, self._marks.behind[node.id])
+        for column, mark in self._marks.ends.items():
+            self._core.hand_over(column, graph.name, mark)
+            self._core.wait(0, graph.name, mark)
+
+    def _add_node(self, node: Node, place: tuple[int, str]) -> None:
+        task = node.task
+        if isinstance(task, Kernel):
+            self._add_kernel(task, place)
+        elif isinstance(task, Collective):
+            self._add_collective(task, place)
+        elif isinstance(task, Transfer):
+            messages = [(receives, peer, self._array(view)) for receives, peer, view in task.messages]
+            add_transfer(self._core, place, self._communicators[task.communicator], task.call, messages)
+        elif isinstance(task, Copy):
+            to, source = self._address(task.to), self._address(task.source)
+            self._core.copy(*place, to, task.to_pitch, source, task.source_pitch, task.nbytes, task.rows)
+        elif isinstance(task, Memset):
+            self._core.fill(*place, self._address(task.to), task.value, task.to.nbytes)
+        elif isinstance(task, Record):
+            self._core.record(*place, self._marks.events[task.event])
+        else:
+            self._core.wait(*place, self._marks.events[task.event])
+
+    def _add_kernel(self, task: Kernel, place: tuple[int, str]) -> None:
+        arguments, keywords = self._values(task.arguments), self._values(dict(task.keywords))
+        call = functools.partial(task.function, *arguments, **keywords)
+        self._core.function(*place, as_task(task.function, call, (None, 0), []))
+
+    def _add_collective(self, task: Collective, place: tuple[int, str]) -> None:
+        communicator, nothing = self._communicators[task.communicator], np.empty(0, dtype_named(task.dtype))
+        x = nothing if task.x is None else self._array(task.x)
+        out = x if task.out == task.x else nothing if task.out is None else self._array(task.out)
+        if task.split is None:
+            call = call_of(task.call, task.op, task.root, task.count, x, out)
+            add_collective(self._core, place, communicator, call)
+        else:
+            table = np.array(task.split, np.uint64).tobytes()
+            add_split(self._core, place, communicator, task.call, task.op, x, out, table)
+
+    def _array(self, view: View) -> Array:
+        if view.count == 0:
+            return np.empty(view.shape, dtype_named(view.dtype))
+        return array_of(view, self._memory[view.buffer])
+
+    def _address(self, span: Span) -> int:
+        return address_of(self._memory[span.buffer]) + span.start
+
+    def _values(self, value: Any) -> Any:
+        """The value with the array in the place of each View."""
+        if isinstance(value, View):
+            return self._array(value)
+        if type(value) in (tuple, list):
+            return type(value)(self._values(part) for part in value)
+        if type(value) is dict:
+            return {key: self._values(part) for key, part in value.items()}
+        return value
+
+
+class _Marks:
+    """The points that streams wait for, by number: events, control edges, and where streams beside begin and end."""
+
+    def __init__(self, graph: "Graph", columns: dict[int, int]) -> None:
+        self._numbers: Iterator[int] = iter(range(1 << 31))
+        self.count = 0
+        self.events = {node.task.event: self._next() for node in graph.nodes if isinstance(node.task, Record)}
+        self.behind: dict[int, int] = {}
+        """by node: a mark that is recorded when it is done"""
+        self.before: dict[int, list[int]] = {}
+        """by node: marks that it waits for"""
+        self._tie_control_edges(graph)
+        beside = [stream for stream in columns if stream]
+        first = {stream: next(node for node in graph.nodes if node.stream == stream) for stream in beside}
+        waiting = {stream for stream, node in first.items() if isinstance(node.task, Wait) or node.id in self.before}
+        self.starts = {columns[stream]: self._next() for stream in beside if stream not in waiting}
+        self.at_start: Sequence[int] = list(self.starts.values())
+        self.ends = {columns[stream]: self._next() for stream in beside}
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def _tie_control_edges(self, graph: "Graph") -> None:
+        for node in graph.nodes:
+            for before in node.after:
+                if graph.by_id[before].stream != node.stream:
+                    if before not in self.behind:
+                        self.behind[before] = self._next()
+                    self.before.setdefault(node.id, []).append(self.behind[before])
+
+
+def streams_beside(stream: Stream, count: int) -> list[Stream]:
+    """So many streams that belong to a stream: the same for all graphs that are launched there."""
+    beside = _beside.setdefault(stream, [])
+    while len(beside) < count:
+        beside.append(Stream(goes_on_after_failure=stream.goes_on_after_failure))
+    for one in beside[:count]:
+        one.set_goes_on_after_failure(stream.goes_on_after_failure)
+    return beside[:count]
