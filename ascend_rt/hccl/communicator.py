@@ -6,7 +6,7 @@ policy: the first call of a kind, whose algorithm has to be chosen; arguments th
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -22,25 +22,22 @@ from ..diag import failure as failure_words
 from ..diag.call_site import call_site, instruction
 from ..diag.vocabulary import AbortKind, collective_name, split_abort_word
 from ..link.membership import Group, Membership
-from ..plan import split
 from ..plan.choice import Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..plan.language import Groups
 from ..plan.model import Machine
-from ..plan.split import split_spec
 from ..settings import SettingError, Settings
 from . import choices, explain, groups, recorded
-from .arguments import Call, RefusedError, check, check_stream, code_of_refusal, told
+from .arguments import Call, RefusedError, check, check_stream, told
 from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
 from .splits import Splits
+from .statements import code_of, statement
 from .transfers import TRANSFERS, Transfers
-from .types import NUMBER_OF_DTYPE, OP_NAMES, dtype_name
+from .types import NUMBER_OF_DTYPE
 
-SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
-SPLITS = {number: split_spec(name) for name, number in split.NUMBERS.items()}
 KERNELS = {
     "plain": _core.KERNEL_PLAIN,
     "avx2": _core.KERNEL_AVX2,
@@ -276,14 +273,14 @@ class Communicator(Collectives, Splits, Transfers):
         if failure.how == _core.CALL_DIFFERS and failure.collective in TRANSFERS.values():
             return self._transfer_error(failure)
         if failure.how == _core.CALL_DIFFERS:
-            statements = [_statement(rank, *said) for rank, said in enumerate(failure.statements)]
+            statements = [statement(rank, *said) for rank, said in enumerate(failure.statements)]
             sender, receiver, sent, expected = failure.uneven
             if sent != expected:
                 text = disagreement.describe_uneven(statements, self.rank, self.name, failure.uneven, self._members)
                 return HcclError(HcclResult.HCCL_E_PARA, text, [sender, receiver], "EI0005")
             refused = [said.rank for said in statements if said.refusal is not None]
             text = disagreement.describe(statements, self.rank, self.name, self._members)
-            return HcclError(_code(statements), text, refused, "EI0003" if refused else "EI0005")
+            return HcclError(code_of(statements), text, refused, "EI0003" if refused else "EI0005")
         kind, culprit, _ = split_abort_word(failure.abort)
         code, ei = CODES[kind]
         doing = f'{call} of group "{self.name}" ({failure.where})'
@@ -296,10 +293,10 @@ class Communicator(Collectives, Splits, Transfers):
     def _transfer_error(self, failure: Failure) -> HcclError:
         """The sender's statement comes first; each names the other's rank in the place of a root."""
         sent, received = failure.statements
-        sides = _statement(received[ROOT], *sent), _statement(sent[ROOT], *received)
+        sides = statement(received[ROOT], *sent), statement(sent[ROOT], *received)
         refused = [said.rank for said in sides if said.refusal is not None]
         text = disagreement.describe_transfer(*sides, self.rank, self.name, self._members)
-        return HcclError(_code(sides), text, refused, "EI0003" if refused else "EI0005")
+        return HcclError(code_of(sides), text, refused, "EI0003" if refused else "EI0005")
 
     def _where(self) -> str:
         return call_site()
@@ -369,40 +366,3 @@ def attend() -> None:
 recorded.defer_calls_of(live)
 Stream.explain = staticmethod(error_of)
 Stream.attend = staticmethod(attend)
-
-
-def _code(statements: Sequence[disagreement.Statement]) -> HcclResult:
-    """Of what all ranks raise: the first refusal's."""
-    refusals = [said.refusal for said in statements if said.refusal is not None]
-    return code_of_refusal(refusals[0]) if refusals else HcclResult.HCCL_E_PARA
-
-
-def _statement(
-    rank: int,
-    call: int,
-    collective: int,
-    dtype: int,
-    op: int,
-    flags: int,
-    root: int,
-    fingerprint: int,
-    count: int,
-    note: str,
-    where: str,
-) -> disagreement.Statement:
-    spec = SPECS.get(collective) or SPLITS.get(collective)
-    refused = bool(flags & _core.LINE_REFUSED)
-    transfer = collective in TRANSFERS.values()
-    carries_data = transfer or (spec is not None and spec.name != "barrier")
-    return disagreement.Statement(
-        rank=rank,
-        call=call,
-        collective=collective_name(collective),
-        count=count if collective not in SPLITS else None,
-        dtype=dtype_name(dtype) if carries_data and not refused else "",
-        op=OP_NAMES[op] if spec is not None and spec.reduces else None,
-        root=root if transfer or (spec is not None and spec.rooted) else None,
-        fingerprint=fingerprint,
-        refusal=note if refused else None,
-        where=where,
-    )
