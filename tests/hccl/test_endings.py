@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -259,6 +260,26 @@ def finalize_and_go_on(comm: rt.Communicator) -> tuple[list[float], bool]:
     with pytest.raises(RuntimeError, match="destroyed"):
         comm.all_reduce(x)
     return x.tolist(), True
+
+
+def begin_again(_comm: rt.Communicator) -> str:
+    rt.finalize()
+    with pytest.raises(rt.HcclError) as error:
+        rt.init()
+    return str(error.value)
+
+
+def test_a_world_of_one_begins_again_and_a_rank_does_not(ranks: RankPool, tmp_path: Path) -> None:
+    """Who has left a job does not come back to it; a process that is its own job may have another."""
+    assert all("a process joins its job once" in story for story in ranks.run(2, begin_again))
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import ascend_rt as rt\nfor turn in range(20):\n    comm, stream = rt.init(), rt.Stream()\n"
+        "    x = comm.all_reduce(rt.array([1.0 + turn]), stream=stream)\n    stream.synchronize()\n    rt.finalize()\n"
+        "print(x)\n"
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[20.]\n", "")
 
 
 def test_finalize_leaves_arrays_readable(ranks: RankPool) -> None:

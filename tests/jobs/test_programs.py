@@ -50,6 +50,24 @@ def test_as_plain_python(
         assert json.loads(outcome.out) == plain_python(*words, cwd=cwd), words
 
 
+@pytest.mark.thorough
+def test_a_test_that_fails_on_one_rank(hccl_run: Callable[..., Any], script: Callable[..., Path]) -> None:
+    """Under pytest on every rank: the others do not wait in a barrier to which the rank that failed never comes."""
+    source = """
+        import ascend_rt as rt
+        def test_that_fails_on_rank_1():
+            comm = rt.init()
+            assert comm.rank != 1
+            comm.barrier()
+    """
+    path = script(source, "test_on_ranks.py")
+    outcome = hccl_run("--grace", "20", "-m", "pytest", "-q", "-p", "no:cacheprovider", path, n=3)
+    assert outcome.code == 1, outcome
+    assert "[1] E       AssertionError: assert 1 != 1" in outcome.out
+    assert outcome.out.count("HcclError: HCCL_E_REMOTE (21): barrier #1") == 2, outcome.out
+    assert "rank 1" in outcome.err.splitlines()[-1] and "failed first" in outcome.err.splitlines()[-1]
+
+
 def test_environment_of_ranks(hccl_run: Callable[..., Any], script: Callable[..., Path]) -> None:
     """hccl-run's own variables win over an outer job's; everything else arrives as it was, byte for byte."""
     source = """
