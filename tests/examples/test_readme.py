@@ -108,6 +108,6 @@ def test_the_page_of_errors_has_the_table_of_disagreements() -> None:
 
 @pytest.mark.proof
 def test_the_page_of_algorithms_shows_what_the_package_prints() -> None:
-    costs, choices = blocks(ROOT / "docs/algorithms.md", "text")
+    costs, choices, _ = blocks(ROOT / "docs/algorithms.md", "text")
     assert costs == f"{cost.table(4)}\n\n{cost.table(8)}\n"
     assert choices == f"{choice.render()}\n"
