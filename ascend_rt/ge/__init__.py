@@ -10,6 +10,7 @@
 capture, graph              the two ways to make one; begin and end, empty, Mode
 Graph                       nodes, buffers and their order; see docs/graph.md
 Node, Kernel, Collective... what a graph is made of
+plan_memory                 where its buffers lie; see docs/memory.md
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
@@ -17,7 +18,9 @@ from ..acl.recording import Mode
 from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
 from .capture import abandon, begin, capture, empty, end, graph, is_capturing
+from .errors import GraphMemoryError
 from .graph import DataEdge, Graph, Group
+from .memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
 from .nodes import (
     Buffer,
     Collective,
@@ -43,8 +46,11 @@ __all__ = [
     "Edge",
     "Finding",
     "Graph",
+    "GraphMemoryError",
     "Group",
     "Kernel",
+    "MemoryOptions",
+    "MemoryPlan",
     "Memset",
     "Message",
     "Mode",
@@ -58,6 +64,7 @@ __all__ = [
     "View",
     "Wait",
     "abandon",
+    "allocate",
     "begin",
     "capture",
     "check_ranks",
@@ -65,5 +72,7 @@ __all__ = [
     "end",
     "graph",
     "is_capturing",
+    "plan_memory",
     "refuse_ranks",
+    "share",
 ]

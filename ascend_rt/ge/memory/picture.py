@@ -1,0 +1,44 @@
+"""A memory plan as a picture: the nodes from left to right, addresses from bottom to top, a rectangle for each place.
+
+With several streams a node's column is only its place in the list; what is drawn is in use at least there.
+"""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .plan import MemoryPlan
+
+NAMED = 0.02
+"""of the peak: smaller buffers have no name in the picture"""
+MIB = 1 << 20
+
+
+def draw(plan: "MemoryPlan", path: Path) -> None:
+    """ImportError without matplotlib, which the extra `ascend_rt[plot]` installs."""
+    try:
+        figures: Any = importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise ImportError("a picture takes matplotlib: pip install matplotlib, or ascend_rt[plot]") from None
+    figure = figures.Figure(figsize=(12, 7), layout="constrained")
+    axes = figure.add_subplot()
+    for number, names in enumerate(plan.lives.names):
+        columns = [
+            column
+            for column, node in enumerate(plan.graph.nodes)
+            if any(span.buffer in names for span in (*node.reads, *node.writes))
+        ] or [0, len(plan.graph.nodes)]
+        nbytes = max(plan.graph.buffers[name].nbytes for name in names)
+        left, width = columns[0], columns[-1] - columns[0] + 1
+        bottom, height = plan.offsets[names[0]] / MIB, nbytes / MIB
+        axes.broken_barh([(left, width)], (bottom, height), facecolor=f"C{number % 10}", edgecolor="white")
+        if nbytes > NAMED * plan.peak:
+            text = " = ".join(names)
+            axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=7)
+    for level, style, label in ((plan.peak, "-", "peak"), (plan.bound, "--", "lower bound")):
+        axes.axhline(level / MIB, color="black", linestyle=style, linewidth=1, label=f"{label} {level / MIB:,.1f} MiB")
+    axes.set(xlabel="node", ylabel="address, MiB", title=f"memory of graph {plan.graph.name!r}")
+    axes.set_xlim(0, max(1, len(plan.graph.nodes)))
+    axes.legend(loc="upper right")
+    figure.savefig(path)

@@ -1,0 +1,241 @@
+"""Where the buffers of a graph lie in one block of device memory, found before anything runs.
+
+    plan = plan_memory(graph)
+    print(plan.report())                     GE's numbers, the largest tensors
+    plan.draw("memory.png")                  time x address (matplotlib)
+    planned = allocate(plan, device_memory)  the graph over its memory; EL0004 if there is not enough
+
+Planned are the intermediate buffers, which are the graph's own. Inputs, outputs and constants are the program's and are
+used where they lie (zero copy); with the switches below their bytes serve the graph too, while they are not in use.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ...acl.memory import DeviceMemory
+from ..errors import GraphMemoryError
+from ..graph import Graph
+from ..nodes import Role
+from .lifetimes import Lifetimes, lifetimes
+from .placement import ALIGNMENT, Placement, place
+
+TOP = 8
+"""tensors in a report"""
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """How memory is planned; beside each field GE's option."""
+
+    reuse: bool = True
+    """ge.exec.disableReuseMemory = 0"""
+    no_reuse: tuple[str, ...] = ()
+    """OP_NO_REUSE_MEM: buffers that share memory with none"""
+    input_reuse: tuple[str, ...] = ()
+    """ge.exec.inputReuseMemIndexes: inputs to be placed too, whose bytes are free after their last use. The program
+    fills them where they are placed, before each launch"""
+    output_reuse: tuple[str, ...] = ()
+    """ge.exec.outputReuseMemIndexes: outputs to be placed too, whose bytes are free before their first use. The program
+    reads them where they are placed, before the next launch"""
+    in_place: bool = True
+    """results take over the place of arguments that are used no more"""
+    side_by_side: tuple[tuple[str, ...], ...] = ()
+    """buffers that lie one behind another, as the members of a fused all-reduce do"""
+    effort: int = 1
+    """placement.place"""
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Offsets of buffers in one block of `peak` bytes."""
+
+    graph: Graph
+    options: MemoryOptions
+    lives: Lifetimes
+    placement: Placement
+    offsets: dict[str, int]
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the block: GE's memoffset."""
+        return self.placement.peak
+
+    @property
+    def bound(self) -> int:
+        """Bytes that no plan can do with less of: GE's theory_min."""
+        return self.placement.bound
+
+    @property
+    def total_size(self) -> int:
+        """Bytes of what is planned without any reuse."""
+        return sum(_rounded(self.graph.buffers[name].nbytes) for name in self.offsets)
+
+    @property
+    def no_reuse(self) -> int:
+        """Bytes that are exempt from reuse."""
+        exempt = self.offsets if not self.options.reuse else self.options.no_reuse
+        return sum(_rounded(self.graph.buffers[name].nbytes) for name in exempt if name in self.offsets)
+
+    @property
+    def zero_copy(self) -> int:
+        """Bytes of the program's that are used where they lie."""
+        others = (buffer.nbytes for name, buffer in self.graph.buffers.items() if name not in self.offsets)
+        return sum(map(_rounded, others))
+
+    def in_place(self) -> list[tuple[str, ...]]:
+        """Buffers of which each lies where the one before it did, which was used no more."""
+        return [names for names in self.lives.names if len(names) > 1]
+
+    def top(self, count: int = TOP) -> list[tuple[str, int]]:
+        """The largest of the buffers that press: those which are live together at the bound; name and bytes."""
+        pressing = [name for index in self.placement.pressing for name in self.lives.names[index][:1]]
+        sizes = [(name, self.graph.buffers[name].nbytes) for name in pressing]
+        return sorted(sizes, key=lambda entry: (-entry[1], entry[0]))[:count]
+
+    def report(self) -> str:
+        """GE's line of numbers, in bytes, and the largest tensors."""
+        reused = bool(self.options.input_reuse or self.options.output_reuse)
+        numbers = {
+            "graph": self.graph.name,
+            "memoffset": self.peak,
+            "theory_min": self.bound,
+            "zero_copy": self.zero_copy,
+            "total_size": self.total_size,
+            "no_reuse": self.no_reuse,
+            "streams": len(self.graph.streams),
+            "io_reuse": int(reused),
+        }
+        line = "AfterAssignMemory : " + ", ".join(f"{name}[{value}]" for name, value in numbers.items())
+        above = f"{self.peak / self.bound - 1:.1%} above the bound" if self.bound else "nothing to plan"
+        saved = f"{self.peak / self.total_size:.0%} of the bytes without reuse, " if self.total_size else ""
+        lines = [line, f"  {saved}{above} ({self.placement.how}); {len(self.in_place())} chains in place"]
+        lines += [f"  {nbytes:>14,} bytes  {name}  {self.where(name)}" for name, nbytes in self.top()]
+        return "\n".join(lines)
+
+    def where(self, name: str) -> str:
+        """The offset of a buffer, and the line of the program that writes it first."""
+        lines = [node.line for node in self.graph.uses(name) if any(span.buffer == name for span in node.writes)]
+        return f"at {self.offsets[name]:#x}" + (f", written by {lines[0]}" if lines and lines[0] else "")
+
+    def draw(self, path: str | Path) -> None:
+        """A picture of time x address as a file, by its ending: png, svg, pdf. ImportError without matplotlib."""
+        from .picture import draw
+
+        draw(self, Path(path))
+
+    def memory(self, block: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.uint8]]:
+        """The bytes of each buffer in a block of `peak` bytes or more."""
+        return {
+            name: block[offset : offset + self.graph.buffers[name].nbytes] for name, offset in self.offsets.items()
+        }
+
+
+def plan_memory(graph: Graph, options: MemoryOptions | None = None) -> MemoryPlan:
+    """Offsets for the buffers that are the graph's own. Blocks nobody, moves nothing; the same for the same graph.
+
+    ValueError: the options name a buffer that the graph has not, or not in that role; or nodes that use the same bytes
+    may run at the same time (Graph.races), and then no plan could be right.
+    """
+    options = options or MemoryOptions()
+    _check(graph, options)
+    inputs, outputs = set(options.input_reuse), set(options.output_reuse)
+    names = [
+        name
+        for name, buffer in graph.buffers.items()
+        if buffer.on_device and (buffer.role is Role.INTERMEDIATE or name in inputs or name in outputs)
+    ]
+    grouped = {name for group in options.side_by_side for name in group}
+    lives = lifetimes(
+        graph,
+        names,
+        first=options.input_reuse,
+        last=options.output_reuse,
+        alone=options.no_reuse if options.reuse else names,
+        in_place=[name for name in names if name not in grouped] if options.in_place else [],
+    )
+    index = {name: place for place, chain in enumerate(lives.names) for name in chain}
+    placement = place(
+        [graph.buffers[chain[0]].nbytes for chain in lives.names],
+        lives.before,
+        groups=[[index[name] for name in group] for group in options.side_by_side],
+        effort=options.effort,
+    )
+    offsets = {name: placement.offsets[index[name]] for name in names}
+    return MemoryPlan(graph, options, lives, placement, offsets)
+
+
+def _check(graph: Graph, options: MemoryOptions) -> None:
+    wanted = [(name, Role.INPUT) for name in options.input_reuse]
+    wanted += [(name, Role.OUTPUT) for name in options.output_reuse]
+    wanted += [(name, Role.INTERMEDIATE) for group in options.side_by_side for name in group]
+    for name, role in wanted:
+        buffer = graph.buffers.get(name)
+        if buffer is None or buffer.role is not role:
+            has = "none of its buffers" if buffer is None else f"its {buffer.role}"
+            raise ValueError(f"graph {graph.name!r}: {name!r} is {has}; expected its {role}")
+    for race in graph.races()[:1]:
+        first, second = graph.by_id[race.before], graph.by_id[race.after]
+        raise ValueError(
+            f"graph {graph.name!r}: two nodes use {race.buffer!r}, one of them writes it, and they may run at the same "
+            f"time; order them with an event\n{first}\n{second}"
+        )
+
+
+# ---- memory for plans ----
+
+
+def allocate(plan: MemoryPlan, memory: DeviceMemory) -> Graph:
+    """The graph with its buffers in a new block of device memory, which lives as long as the graph.
+
+    GraphMemoryError (EL0004), before anything is allocated or moved: there is not so much.
+    """
+    return share([plan], memory)[0]
+
+
+def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> list[Graph]:
+    """As `allocate`, for graphs that never run at the same time: one block, of the largest, for all of them.
+
+    (GE: ge.exec.staticMemoryPolicy = 2.) What a launch of one leaves in its intermediate buffers is gone when another
+    has been launched.
+    """
+    largest = max(plans, key=lambda plan: plan.peak)
+    fits = room(memory)
+    if largest.peak > fits:
+        raise GraphMemoryError(explain(largest, memory, fits))
+    block = memory.empty((max(largest.peak, 1),), np.uint8)
+    did = f"memory planned: {largest.peak} bytes, bound {largest.bound}"
+    return [plan.graph.replace(did, memory={**plan.graph.memory, **plan.memory(block)}) for plan in plans]
+
+
+def room(memory: DeviceMemory) -> int:
+    """Bytes of the largest block that could be allocated now, by the budgets of the job and of the device as well."""
+    segment = memory.segment
+    job = segment.hbm_limit - segment.hbm_in_use
+    device = segment.hbm_device_limit - segment.device_in_use(memory.index)
+    return max(0, min(memory.device.largest_free, job, device)) // ALIGNMENT * ALIGNMENT
+
+
+def explain(plan: MemoryPlan, memory: DeviceMemory, fits: int) -> str:
+    """Why a plan finds no room: what it takes, what there is, what presses and what would fit."""
+    lines = [
+        f"rank {memory.rank}: graph {plan.graph.name!r} needs {plan.peak:,} bytes of {memory.name}, which has {fits:,} "
+        f"in one piece; nothing has been allocated or moved",
+        f"  planned peak {plan.peak:,}, lower bound {plan.bound:,}, without reuse {plan.total_size:,} bytes",
+        f"  in use: {memory.segment.hbm_in_use:,} of {memory.segment.hbm_limit:,} bytes by the job, "
+        f"{memory.segment.device_in_use(memory.index):,} of {memory.segment.hbm_device_limit:,} on this device",
+        "  live at the same time:",
+        *(f"  {nbytes:>16,} bytes  {name}  {plan.where(name)}" for name, nbytes in plan.top()),
+        f"A step of {fits / plan.peak:.0%} of this size would fit: a smaller batch, more ranks to share the model, or "
+        f"hccl-run --hbm.",
+    ]
+    if not plan.options.reuse and plan.bound < plan.total_size:
+        lines.append("Memory reuse is switched off (MemoryOptions.reuse).")
+    return "\n".join(lines)
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT

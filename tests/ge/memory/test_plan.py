@@ -1,0 +1,238 @@
+"""Memory plans of graphs: lives by streams and events, in place, switches, numbers, and what does not fit."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ascend_rt as rt
+from ascend_rt import ge
+from ascend_rt.ge.memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
+from ascend_rt.testing import RankPool
+
+MIB, TIB = 1 << 20, 1 << 40
+
+
+def buffer(name: str, nbytes: int, role: ge.Role = ge.Role.INTERMEDIATE) -> ge.Buffer:
+    return ge.Buffer(name, nbytes, "uint8", (nbytes,), role)
+
+
+class Step:
+    """A graph of kernels that use whole buffers, written down one after another."""
+
+    def __init__(self, **nbytes: int) -> None:
+        self.buffers = {name: buffer(name, size) for name, size in nbytes.items()}
+        self.nodes: list[ge.Node] = []
+
+    def node(self, task: Any, reads: str = "", writes: str = "", stream: int = 0) -> "Step":
+        spans = [[ge.Span(name, 0, self.buffers[name].nbytes) for name in names.split()] for names in (reads, writes)]
+        number = len(self.nodes)
+        self.nodes.append(ge.Node(number, f"n{number}", stream, task, *map(tuple, spans), line=f"step.py:{number}"))
+        return self
+
+    def kernel(self, reads: str = "", writes: str = "", stream: int = 0, function: Any = operator.add) -> "Step":
+        return self.node(ge.Kernel(function), reads, writes, stream)
+
+    def role(self, name: str, role: ge.Role) -> "Step":
+        self.buffers[name] = buffer(name, self.buffers[name].nbytes, role)
+        return self
+
+    def graph(self) -> ge.Graph:
+        return ge.Graph(self.nodes, self.buffers, name="step")
+
+
+def assert_sound(plan: MemoryPlan, graph: ge.Graph) -> None:
+    """No two buffers share bytes unless all nodes of the one come before all of the other; or the one takes over."""
+    chains = plan.in_place()
+    for a in plan.offsets:
+        for b in plan.offsets:
+            apart = (
+                plan.offsets[a] + graph.buffers[a].nbytes <= plan.offsets[b]
+                or plan.offsets[b] + graph.buffers[b].nbytes <= plan.offsets[a]
+            )
+            uses = [(x.id, y.id) for x in graph.uses(a) for y in graph.uses(b)]
+            ordered = all(graph.order.before(x, y) for x, y in uses) or all(graph.order.before(y, x) for x, y in uses)
+            assert a == b or apart or ordered or any(a in chain and b in chain for chain in chains)
+
+
+@pytest.mark.proof
+def test_a_chain_of_kernels_needs_two_buffers_at_a_time() -> None:
+    step = Step(**{f"b{i}": MIB for i in range(6)})
+    for i in range(5):
+        step.kernel(f"b{i}", f"b{i + 1}")
+    plan = plan_memory(step.graph())
+    assert (plan.peak, plan.bound, plan.total_size, plan.no_reuse, plan.zero_copy) == (2 * MIB, 2 * MIB, 6 * MIB, 0, 0)
+    assert_sound(plan, plan.graph)
+
+
+@pytest.mark.proof
+def test_two_streams_share_only_behind_an_event() -> None:
+    def two(joined: bool) -> ge.Graph:
+        step = Step(a=MIB, b=MIB)
+        step.kernel("", "a").kernel("a", "")
+        if joined:
+            step.node(ge.Record(0)).node(ge.Wait(0), stream=1)
+        return step.kernel("", "b", stream=1).kernel("b", "", stream=1).graph()
+
+    assert plan_memory(two(joined=False)).peak == 2 * MIB
+    assert plan_memory(two(joined=True)).peak == MIB
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> ge.Graph:
+    """Buffers that some nodes on two streams use; in the order of events wherever two nodes use one."""
+    sizes = draw(st.lists(st.integers(1, 5000), min_size=1, max_size=8))
+    step = Step(**{f"b{i}": size for i, size in enumerate(sizes)})
+    latest: dict[str, int] = {}
+    event = 0
+    for _ in range(draw(st.integers(1, 12))):
+        stream = draw(st.integers(0, 1))
+        names = draw(st.lists(st.sampled_from(sorted(step.buffers)), max_size=3, unique=True))
+        if any(latest.get(name, stream) != stream for name in names):
+            step.node(ge.Record(event), stream=1 - stream).node(ge.Wait(event), stream=stream)
+            event += 1
+        latest.update(dict.fromkeys(names, stream))
+        function = draw(st.sampled_from([operator.add, np.add]))
+        step.kernel(" ".join(names[1:]), " ".join(names[:1]), stream, function)
+    return step.graph()
+
+
+@pytest.mark.proof
+@given(steps(), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_what_may_run_at_the_same_time_shares_no_byte(graph: ge.Graph, in_place: bool) -> None:
+    plan = plan_memory(graph, MemoryOptions(in_place=in_place))
+    assert_sound(plan, graph)
+    assert plan.bound <= plan.peak <= plan.total_size
+    assert in_place or plan.in_place() == []
+
+
+def add_into(target: object) -> None: ...
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("task, takes_over", [
+    (ge.Kernel(np.add), True),
+    (ge.Kernel(np.matmul), True),  # NumPy promises it of every ufunc
+    (ge.Kernel(operator.add), False),
+    (ge.Copy(ge.Span("b", 0, MIB), ge.Span("a", 0, MIB), MIB), True),
+    (ge.Collective("all_reduce", "world", "uint8", MIB), True),
+    (ge.Collective("all_gather", "world", "uint8", MIB), False),
+])
+def test_results_take_over_where_the_task_allows_it(task: Any, takes_over: bool) -> None:
+    step = Step(a=MIB, b=MIB).kernel("", "a").node(task, "a", "b").kernel("b", "")
+    graph = step.graph()
+    plan = plan_memory(graph)
+    assert plan.in_place() == ([("a", "b")] if takes_over else [])
+    assert plan.peak == (MIB if takes_over else 2 * MIB)
+    assert plan_memory(graph, MemoryOptions(in_place=False)).peak == 2 * MIB
+
+
+@pytest.mark.proof
+def test_an_argument_that_is_used_again_is_not_taken_over() -> None:
+    plan = plan_memory(Step(a=MIB, b=MIB).kernel("", "a").kernel("a", "b", function=np.add).kernel("a b", "").graph())
+    assert plan.in_place() == [] and plan.peak == 2 * MIB
+
+
+@pytest.mark.proof
+def test_of_two_arguments_one_is_taken_over() -> None:
+    step = Step(a=MIB, b=MIB, c=MIB).kernel("", "a").kernel("", "b").kernel("a b", "c", function=np.add).kernel("c", "")
+    plan = plan_memory(step.graph())
+    assert plan.in_place() == [("a", "c")] and plan.peak == 2 * MIB
+
+
+@pytest.mark.proof
+def test_switches() -> None:
+    step = Step(x=MIB, a=MIB, b=MIB, c=MIB, y=MIB).role("x", ge.Role.INPUT).role("y", ge.Role.OUTPUT)
+    graph = step.kernel("x", "a").kernel("a", "b").kernel("b", "c").kernel("c", "y").graph()
+
+    def numbers(**options: Any) -> tuple[int, int, int]:
+        plan = plan_memory(graph, MemoryOptions(**options))
+        assert_sound(plan, graph)
+        return plan.peak // MIB, plan.no_reuse // MIB, plan.zero_copy // MIB
+
+    assert numbers() == (2, 0, 2)
+    assert numbers(reuse=False) == (3, 3, 2)
+    assert numbers(no_reuse=("b",)) == (2, 1, 2)
+    assert numbers(input_reuse=("x",)) == (2, 0, 1)
+    assert numbers(input_reuse=("x",), output_reuse=("y",)) == (2, 0, 0)
+
+
+@pytest.mark.proof
+def test_members_of_a_bucket_lie_side_by_side() -> None:
+    step = Step(g0=700, g1=MIB, g2=10)
+    graph = step.kernel("", "g0").kernel("", "g1").kernel("", "g2").kernel("g0 g1 g2", "").graph()
+    offsets = plan_memory(graph, MemoryOptions(side_by_side=(("g2", "g0", "g1"),))).offsets
+    assert (offsets["g0"] - offsets["g2"], offsets["g1"] - offsets["g0"]) == (512, 1024)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("options, told", [
+    ({"input_reuse": ("a",)}, "graph 'step': 'a' is its intermediate; expected its input"),
+    ({"side_by_side": (("z",),)}, "graph 'step': 'z' is none of its buffers; expected its intermediate"),
+])
+def test_options_that_fit_no_buffer_are_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        plan_memory(Step(a=MIB).kernel("", "a").graph(), MemoryOptions(**options))
+
+
+@pytest.mark.proof
+def test_a_graph_with_a_race_has_no_plan() -> None:
+    with pytest.raises(ValueError, match="two nodes use 'a', one of them writes it"):
+        plan_memory(Step(a=MIB).kernel("", "a").kernel("a", "", stream=1).graph())
+
+
+@pytest.mark.proof
+def test_the_report_has_ges_numbers_and_the_largest_tensors() -> None:
+    graph = Step(small=512, large=MIB).kernel("", "small").kernel("small", "large").kernel("large", "").graph()
+    assert plan_memory(graph).report() == (
+        "AfterAssignMemory : graph[step], memoffset[1049088], theory_min[1049088], zero_copy[0], total_size[1049088], "
+        "no_reuse[0], streams[1], io_reuse[0]\n"
+        "  100% of the bytes without reuse, 0.0% above the bound (optimal); 0 chains in place\n"
+        "       1,048,576 bytes  large  at 0x0, written by step.py:1\n"
+        "             512 bytes  small  at 0x100000, written by step.py:0"
+    )
+
+
+@pytest.mark.proof
+def test_a_picture_is_drawn(tmp_path: Any) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "memory.svg"
+    plan_memory(Step(a=MIB, b=MIB).kernel("", "a").kernel("a", "b").graph()).draw(path)
+    assert "lower bound" in path.read_text() or path.stat().st_size > 1000
+
+
+def chain(count: int, nbytes: int) -> ge.Graph:
+    step = Step(**{f"b{i}": nbytes for i in range(count)})
+    for i in range(count - 1):
+        step.kernel(f"b{i}", f"b{i + 1}")
+    return step.graph()
+
+
+def planned_on_a_device(comm: rt.Communicator) -> tuple[str, Sequence[int]]:
+    from ascend_rt.acl.device import current
+
+    memory = current().memory
+    before = memory.device.in_use
+    with pytest.raises(ge.GraphMemoryError) as caught:
+        allocate(plan_memory(chain(6, TIB)), memory)
+    assert (caught.value.code, caught.value.ei) == (245000, "EL0004")
+    assert memory.device.in_use == before
+    small, large = share([plan_memory(chain(8, MIB)), plan_memory(chain(5, 2 * MIB))], memory)
+    assert memory.device.in_use - before == 4 * MIB
+    assert all(memory.holds(array) for graph in (small, large) for array in graph.memory.values())
+    assert any(np.shares_memory(small.memory["b0"], array) for array in large.memory.values())
+    return str(caught.value), [array.nbytes for array in small.memory.values()]
+
+
+@pytest.mark.processes
+def test_what_does_not_fit_is_refused_before_anything_is_allocated(ranks: RankPool) -> None:
+    told, sizes = ranks.run(1, planned_on_a_device, environ={})[0]
+    assert sizes == [MIB] * 8
+    assert "rank 0: graph 'step' needs 2,199,023,255,552 bytes of device 0, which has" in told
+    assert "peak 2,199,023,255,552, lower bound 2,199,023,255,552, without reuse 6,597,069,766,656 bytes" in told
+    assert "1,099,511,627,776 bytes  b0  at 0x" in told and "of this size would fit" in told
