@@ -9,6 +9,7 @@ from typing import Literal
 from .. import settings
 from ..link.limits import usable_cpus
 from .program import Program
+from .tune import DEFAULT_RANKS
 
 MOST_RANKS = 4094  # the abort word has 12 bits for a rank
 WITH_VALUE = ("-n", "--env", "--timeout", "--grace", "--hbm", "--devices", "--link", "--log-dir")
@@ -67,6 +68,8 @@ def parser() -> argparse.ArgumentParser:
     add("--acl", action="store_true", help=names)
     add("--log-dir", type=Path, metavar="DIR", help="also write the output to DIR/rank_N.stdout and .stderr")
     add("--no-prefix", action="store_true", help="do not begin each line of output with its [rank]")
+    tune = f"measure the algorithms of this host with 2, 4 ... N ranks (default: {DEFAULT_RANKS}) and keep what wins"
+    add("--tune", nargs="?", type=tuned_ranks, const=DEFAULT_RANKS, metavar="=N", help=tune)
     add("--help-env", action="store_true", help="list the environment variables that ascend_rt reads, and exit")
     return parser
 
@@ -76,6 +79,13 @@ def ranks(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,4}", text) or not 1 <= int(text) <= MOST_RANKS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks; expected 1 to {MOST_RANKS}")
     return int(text)
+
+
+def tuned_ranks(text: str) -> int:
+    """A number of ranks among which there is something to choose."""
+    if ranks(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: there is nothing to choose for one rank; expected 2 or more")
+    return ranks(text)
 
 
 def seconds(text: str) -> float:

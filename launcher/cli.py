@@ -18,7 +18,7 @@ from typing import NoReturn
 from .. import settings
 from ..link.devices import host_devices
 from ..link.limits import usable_cpus
-from . import arguments
+from . import arguments, tune
 from .program import Program
 
 # A variable that the interpreter, the loader or a BLAS reads when it starts: a fork of this process would not heed it.
@@ -39,6 +39,10 @@ def main() -> int:
     if given.help_env:
         print(settings.help_text(), end="")
         return 0
+    if given.tune is not None:
+        if program is not None:
+            _refuse(f"--tune takes no program, such as {program.name!r}; --tune=4 measures 2 and 4 ranks")
+        return tune.tune(given.tune)
     if program is None:
         _refuse("which program? hccl-run [options] script.py | -m module | -- program  [arguments]")
     _check(program)

@@ -22,7 +22,7 @@ class Blocks(Enum):
     @property
     def per_rank(self) -> bool:
         """Whether there is a block for each rank."""
-        return self in (Blocks.PER_RANK, Blocks.ROOT_PER_RANK)
+        return self is Blocks.PER_RANK or self is Blocks.ROOT_PER_RANK
 
     def number(self, size: int) -> int:
         """The blocks of a rank that has the buffer."""
@@ -30,7 +30,7 @@ class Blocks(Enum):
 
     def on(self, rank: int, size: int, root: int) -> int:
         """The blocks of `rank`: none off the root if only that one has the buffer."""
-        return 0 if self in (Blocks.ROOT_ONE, Blocks.ROOT_PER_RANK) and rank != root else self.number(size)
+        return 0 if rank != root and self in (Blocks.ROOT_ONE, Blocks.ROOT_PER_RANK) else self.number(size)
 
 
 class InPlace(Enum):

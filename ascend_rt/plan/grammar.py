@@ -123,6 +123,8 @@ STEP_RULES = (
     StepRule("no Reduce in a collective that does not reduce", (Reduce,), _may_reduce),
 )
 
+_RULES_OF = {kind: [law for law in STEP_RULES if kind in law.kinds] for kind in (*TOKENS, *DATA)}
+
 
 def check(plan: Plan) -> None:
     """Raise PlanError, naming the rank, the step and what was expected, if the plan breaks a rule."""
@@ -131,6 +133,6 @@ def check(plan: Plan) -> None:
         if not rule.holds(plan):
             raise PlanError(f"{name} of {plan.size}, root {plan.root}: expected {rule.expected}")
     for number, step in enumerate(plan.body, start=len(everyone(plan.rank, plan.size))):
-        for law in STEP_RULES:
-            if isinstance(step, law.kinds) and not law.holds(plan, step):
+        for law in _RULES_OF[type(step)]:
+            if not law.holds(plan, step):
                 raise PlanError(f"{name}, step {number}, {step}: expected {law.expected}")

@@ -42,6 +42,7 @@ class _Placing:
         self._posts: list[dict[int, list[int]]] = [{} for _ in builders]  # move -> to whom
         self._waits: list[dict[int, list[int]]] = [{} for _ in builders]  # move -> for whom
         self._clocks: list[list[list[int]]] = [[] for _ in builders]  # after each move
+        self._begins = [[self._begin(p.rank, buffer) for buffer in Buffer] for p in builders]
         self._writer: dict[Cell, tuple[int, int]] = {}
         self._readers: dict[Cell, dict[int, int]] = {}
 
@@ -92,25 +93,30 @@ class _Placing:
                 continue
             self._posts[peer].setdefault(theirs, []).append(rank)
             self._waits[rank].setdefault(number, []).append(peer)
-            clock = [max(pair) for pair in zip(clock, self._clocks[peer][theirs], strict=True)]
+            clock = list(map(max, clock, self._clocks[peer][theirs]))
         clock[rank] = number + 1
         return clock
 
     def _cells(self, step: DataStep, refs: Sequence[Ref]) -> list[Cell]:
-        chunks = [ref._replace(chunk=ref.chunk + offset) for ref in refs for offset in range(step.n)]
-        apart = [(ref.rank, int(ref.buffer), ref.chunk) for ref in chunks]
+        cells = [(rank, int(buffer), each) for rank, buffer, chunk in refs for each in range(chunk, chunk + step.n)]
         if isinstance(step, Copy) and self._in_one(step.dst) == self._in_one(step.src):
-            return apart
-        return [*apart, *(cell for ref in chunks if (cell := self._in_one(ref)))]
+            return cells
+        for first in filter(None, map(self._in_one, refs)):
+            cells += [(first[0], _IN_ONE, each) for each in range(first[2], first[2] + step.n)]
+        return cells
 
     def _in_one(self, ref: Ref) -> Cell | None:
         """Where a chunk lies in the one memory of an in-place call; None if that changes nothing."""
+        begin = self._begins[ref.rank][ref.buffer]
+        return None if begin is None else (ref.rank, _IN_ONE, begin + ref.chunk)
+
+    def _begin(self, rank: int, buffer: Buffer) -> int | None:
+        """The place of a buffer's first chunk in the one memory of an in-place call, likewise."""
         size, root, spec = len(self._builders), self._builders[0].root, self._spec
-        both = spec.blocks_in.on(ref.rank, size, root) and spec.blocks_out.on(ref.rank, size, root)
-        if ref.buffer is Buffer.SCRATCH or spec.in_place is InPlace.NONE or not both:
+        both = spec.blocks_in.on(rank, size, root) and spec.blocks_out.on(rank, size, root)
+        if buffer is Buffer.SCRATCH or spec.in_place is InPlace.NONE or not both:
             return None
-        first = spec.in_place.first_blocks(ref.rank)[ref.buffer]
-        return (ref.rank, _IN_ONE, ref.chunk + first * self._builders[0].chunks)
+        return spec.in_place.first_blocks(rank)[buffer] * self._builders[0].chunks
 
     def _body(self, rank: int) -> Iterator[Step]:
         for number, move in enumerate(self._moves[rank]):
