@@ -1,0 +1,59 @@
+"""The ranks of a communicator tell each other of their graphs, before the first launch.
+
+First a digest of what all of them must have alike; where collectives of this communicator are all that the graphs have
+to do with each other, that is all it takes. Only if it does not settle the matter do they tell the calls themselves;
+then every rank checks all of them, and all find the same.
+"""
+
+import itertools
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..graph import Graph
+from .check import refuse_ranks
+from .skeleton import digest, is_told_by_digest, skeleton
+
+if TYPE_CHECKING:
+    from ...hccl.communicator import Communicator
+
+
+_numbers = itertools.count()
+
+
+class Agreement(NamedTuple):
+    """Ranks that have compared their graphs."""
+
+    communicator: "Communicator"
+    identity: int
+    """32 bits, the same on all of them: of these graphs, one of each rank, as they were compared this time"""
+
+
+def agree(graph: Graph, communicator: "Communicator") -> Agreement:
+    """Compare this rank's graph with those of all ranks of a communicator; blocks, like a collective, until all are
+    here.
+
+    Compared are the communicators of the graph whose members are all in this one, by check_ranks. HcclError
+    (HCCL_E_PARA) on every rank alike, if the graphs do not fit together.
+    """
+    ranks = communicator.world_ranks
+    settled = is_told_by_digest(graph, communicator.name)
+    row = np.array([digest(graph, communicator.name), settled, next(_numbers)], np.uint64)
+    rows = communicator.all_gather(row)
+    if not rows[:, 1].all() or len(set(rows[:, 0].tolist())) > 1:
+        texts = _all_texts(communicator, skeleton(graph, ranks).to_json())
+        refuse_ranks({rank: Graph.from_json(text) for rank, text in zip(ranks, texts, strict=True)})
+    return Agreement(communicator, zlib.crc32(rows.tobytes()))
+
+
+def _all_texts(communicator: "Communicator", text: str) -> Iterator[str]:
+    """Every rank's text, in rank order."""
+    mine = np.frombuffer(text.encode(), np.uint8)
+    counts = communicator.all_gather(np.array([mine.size])).ravel().tolist()
+    everything = np.empty(sum(counts), np.uint8)
+    communicator.all_gather_v(mine, everything, counts)
+    ends = itertools.accumulate(counts)
+    for count, end in zip(counts, ends, strict=True):
+        yield everything[end - count : end].tobytes().decode()
