@@ -16,6 +16,7 @@ from ..acl import device as local
 from ..acl.stream import Stream, as_task
 from ..core import _core
 from ..hccl.recorded import add_collective, add_split, add_transfer, call_of
+from .memory.plan import memory_for
 from .nodes import Collective, Copy, Kernel, Memset, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
 
@@ -29,14 +30,10 @@ class Prepared:
     """The tasks of a graph. DeviceMemoryError: there is no room for what it needs."""
 
     def __init__(self, graph: "Graph") -> None:
-        self._memory = dict(graph.memory)
+        self._memory: dict[str, Array] = {**graph.memory, **memory_for(graph, local.current().memory)}
         self._communicators = graph.communicators
         self._columns = {stream: column for column, stream in enumerate(graph.streams)}
         self._marks = _Marks(graph, self._columns)
-        for name, buffer in graph.buffers.items():
-            if name not in self._memory:
-                block = local.current().memory.allocate(buffer.nbytes)
-                self._memory[name] = np.frombuffer(memoryview(block), np.uint8)
         self._core = _core.Graph(len(self._columns), self._marks.count, tuple(self._memory.values()))
         self._add(graph)
 

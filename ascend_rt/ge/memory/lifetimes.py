@@ -5,15 +5,18 @@ writes it any more. A kernel that does not say what it uses may use every buffer
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..graph import Graph
 from ..nodes import Collective, Copy, Kernel, Node
 
+if TYPE_CHECKING:
+    from ..graph import Graph
+
 Matrix = npt.NDArray[np.bool_]
+Chain = tuple[str, ...]
 IN_PLACE_CALLS = frozenset({"all_reduce", "reduce"})
 """collectives whose result may lie where their argument does, byte for byte"""
 
@@ -21,14 +24,14 @@ IN_PLACE_CALLS = frozenset({"all_reduce", "reduce"})
 class Lifetimes(NamedTuple):
     """What may share memory."""
 
-    names: tuple[tuple[str, ...], ...]
+    names: tuple[Chain, ...]
     """by place that is to be found, the buffers that lie there, each of which takes over from the one before it"""
     before: Matrix
     """[i, j]: all uses of what lies at place i are over when those of place j begin"""
 
 
 def lifetimes(
-    graph: Graph,
+    graph: "Graph",
     names: Sequence[str],
     *,
     first: Sequence[str] = (),
@@ -95,9 +98,9 @@ def may_overwrite(node: Node, source: str, target: str) -> bool:
     return isinstance(task, Copy)
 
 
-def _chains(graph: Graph, names: Sequence[str], used: dict[str, Matrix], ordered: Matrix) -> dict[str, tuple[str, ...]]:
+def _chains(graph: "Graph", names: Sequence[str], used: dict[str, Matrix], ordered: Matrix) -> dict[str, Chain]:
     """Buffers that take over from one another, by the first of each chain; while it is built, by the last."""
-    chain_of: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+    chain_of: dict[str, Chain] = {name: (name,) for name in names}
     for row, node in enumerate(graph.nodes):
         for source in dict.fromkeys(span.buffer for span in node.reads):
             for target in dict.fromkeys(span.buffer for span in node.writes):
@@ -109,7 +112,7 @@ def _chains(graph: Graph, names: Sequence[str], used: dict[str, Matrix], ordered
 
 
 def _takes_over(
-    graph: Graph, row: int, source: str, target: str, used: dict[str, Matrix], ordered: Matrix
+    graph: "Graph", row: int, source: str, target: str, used: dict[str, Matrix], ordered: Matrix
 ) -> bool:
     """Whether the node at `row` is the last to use the one and the first to use the other, and may overwrite."""
     if source == target or graph.buffers[source].nbytes != graph.buffers[target].nbytes:

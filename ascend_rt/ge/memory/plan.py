@@ -12,17 +12,21 @@ used where they lie (zero copy); with the switches below their bytes serve the g
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ...acl.memory import DeviceMemory
 from ..errors import GraphMemoryError
-from ..graph import Graph
 from ..nodes import Role
 from .lifetimes import Lifetimes, lifetimes
 from .placement import ALIGNMENT, Placement, place
 
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+Bytes = npt.NDArray[np.uint8]
 TOP = 8
 """tensors in a report"""
 
@@ -53,7 +57,7 @@ class MemoryOptions:
 class MemoryPlan:
     """Offsets of buffers in one block of `peak` bytes."""
 
-    graph: Graph
+    graph: "Graph"
     options: MemoryOptions
     lives: Lifetimes
     placement: Placement
@@ -127,18 +131,17 @@ class MemoryPlan:
 
         draw(self, Path(path))
 
-    def memory(self, block: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[np.uint8]]:
+    def memory(self, block: Bytes) -> dict[str, Bytes]:
         """The bytes of each buffer in a block of `peak` bytes or more."""
         return {
             name: block[offset : offset + self.graph.buffers[name].nbytes] for name, offset in self.offsets.items()
         }
 
 
-def plan_memory(graph: Graph, options: MemoryOptions | None = None) -> MemoryPlan:
+def plan_memory(graph: "Graph", options: MemoryOptions | None = None) -> MemoryPlan:
     """Offsets for the buffers that are the graph's own. Blocks nobody, moves nothing; the same for the same graph.
 
-    ValueError: the options name a buffer that the graph has not, or not in that role; or nodes that use the same bytes
-    may run at the same time (Graph.races), and then no plan could be right.
+    ValueError: the options name a buffer that the graph has not, or not in that role.
     """
     options = options or MemoryOptions()
     _check(graph, options)
@@ -168,7 +171,7 @@ def plan_memory(graph: Graph, options: MemoryOptions | None = None) -> MemoryPla
     return MemoryPlan(graph, options, lives, placement, offsets)
 
 
-def _check(graph: Graph, options: MemoryOptions) -> None:
+def _check(graph: "Graph", options: MemoryOptions) -> None:
     wanted = [(name, Role.INPUT) for name in options.input_reuse]
     wanted += [(name, Role.OUTPUT) for name in options.output_reuse]
     wanted += [(name, Role.INTERMEDIATE) for group in options.side_by_side for name in group]
@@ -177,18 +180,12 @@ def _check(graph: Graph, options: MemoryOptions) -> None:
         if buffer is None or buffer.role is not role:
             has = "none of its buffers" if buffer is None else f"its {buffer.role}"
             raise ValueError(f"graph {graph.name!r}: {name!r} is {has}; expected its {role}")
-    for race in graph.races()[:1]:
-        first, second = graph.by_id[race.before], graph.by_id[race.after]
-        raise ValueError(
-            f"graph {graph.name!r}: two nodes use {race.buffer!r}, one of them writes it, and they may run at the same "
-            f"time; order them with an event\n{first}\n{second}"
-        )
 
 
 # ---- memory for plans ----
 
 
-def allocate(plan: MemoryPlan, memory: DeviceMemory) -> Graph:
+def allocate(plan: MemoryPlan, memory: DeviceMemory) -> "Graph":
     """The graph with its buffers in a new block of device memory, which lives as long as the graph.
 
     GraphMemoryError (EL0004), before anything is allocated or moved: there is not so much.
@@ -196,19 +193,43 @@ def allocate(plan: MemoryPlan, memory: DeviceMemory) -> Graph:
     return share([plan], memory)[0]
 
 
-def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> list[Graph]:
+def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> "list[Graph]":
     """As `allocate`, for graphs that never run at the same time: one block, of the largest, for all of them.
 
     (GE: ge.exec.staticMemoryPolicy = 2.) What a launch of one leaves in its intermediate buffers is gone when another
     has been launched.
     """
-    largest = max(plans, key=lambda plan: plan.peak)
+    block = _reserve(max(plans, key=lambda plan: plan.peak), memory)
+    did = "memory planned: {0.peak} bytes in a block of {1}, bound {0.bound}"
+    return [
+        plan.graph.replace(did.format(plan, block.nbytes), memory={**plan.graph.memory, **plan.memory(block)})
+        for plan in plans
+    ]
+
+
+def memory_for(graph: "Graph", memory: DeviceMemory) -> dict[str, Bytes]:
+    """Device memory for the buffers of a graph that have none: planned, quickly unless that takes more than there is.
+
+    GraphMemoryError (EL0004), before anything is allocated or moved: there is not so much.
+    """
+    if all(name in graph.memory for name in graph.buffers):
+        return {}
+    plan = plan_memory(graph, MemoryOptions(effort=0))
+    if plan.peak > room(memory):
+        plan = plan_memory(graph)
+    placed = plan.memory(_reserve(plan, memory)) if plan.peak else {}
+    missing = [name for name in graph.buffers if name not in graph.memory]
+    return {
+        name: placed[name] if name in placed else memory.empty((graph.buffers[name].nbytes,), np.uint8)
+        for name in missing
+    }
+
+
+def _reserve(plan: MemoryPlan, memory: DeviceMemory) -> Bytes:
     fits = room(memory)
-    if largest.peak > fits:
-        raise GraphMemoryError(explain(largest, memory, fits))
-    block = memory.empty((max(largest.peak, 1),), np.uint8)
-    did = f"memory planned: {largest.peak} bytes, bound {largest.bound}"
-    return [plan.graph.replace(did, memory={**plan.graph.memory, **plan.memory(block)}) for plan in plans]
+    if plan.peak > fits:
+        raise GraphMemoryError(explain(plan, memory, fits))
+    return memory.empty((max(plan.peak, 1),), np.uint8)
 
 
 def room(memory: DeviceMemory) -> int:
