@@ -25,6 +25,8 @@ class Statement:
     fingerprint: int
     refusal: str | None = None
     where: str = ""
+    graph: int | None = None
+    """identity of the graph that is launched, if the call is a launch"""
 
 
 # The points in the order in which they explain: a different collective makes all others differ too.
@@ -35,6 +37,7 @@ POINTS = {
     "count": "Every rank must pass the same count. Often the last, shorter batch: pad it or drop it on all ranks.",
     "op": "Every rank must pass the same op.",
     "root": "Every rank must name the same root.",
+    "graph": "Every rank must launch its graph of those that were compared together, and as often as the others.",
     "fingerprint": "The ranks chose different algorithms: give all ranks the same settings and the same version.",
 }
 
@@ -156,4 +159,6 @@ def _what(said: Statement) -> str:
         words.append(f"op={said.op}")
     if said.root is not None:
         words.append(f"root={said.root}")
+    if said.graph is not None:
+        words.append(f"graph={said.graph:08x}")
     return " ".join(words)

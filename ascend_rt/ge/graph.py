@@ -29,6 +29,7 @@ from .order import Order
 if TYPE_CHECKING:
     from ..acl.stream import Stream
     from ..hccl.communicator import Communicator
+    from .across.agree import Agreement
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +84,8 @@ class Graph:
         self.log: tuple[str, ...] = tuple(log)
         self.memory: dict[str, Array] = dict(memory or {})
         self.communicators: dict[str, Communicator] = dict(communicators or {})
+        self.agreements: tuple[Agreement, ...] | None = None
+        """who has compared graphs with this rank, before its first launch"""
         self.is_destroyed = False
         self._hold_communicators()
 
@@ -215,10 +218,22 @@ class Graph:
 
         DeviceMemoryError (207001): there is no room. ValueError: it was not bound to communicators.
         """
-        missing = [name for name in self.groups if name not in self.communicators]
-        if missing:
-            raise ValueError(f"{self!r} uses communicator {missing[0]!r}, which it was not given; call bind first")
+        self._check_bound()
         return Prepared(self)
+
+    def agree(self, communicator: "Communicator") -> None:
+        """Compare this graph with those of all ranks of a communicator, now and by their identity at every launch.
+
+        Blocks until all of them are here. For graphs that use several communicators, or messages: order and arguments
+        of calls, both sides of messages, and cycles are sought over all graphs together (`check_ranks`), as far as
+        communicators have no members elsewhere. Without it the first launch compares over each communicator that the
+        graph has collectives of, by itself.
+
+        HcclError (HCCL_E_PARA) on every rank: they do not fit together, with ranks, nodes and lines.
+        """
+        from .across.agree import agree
+
+        self._agree_on((agree(self, communicator),))
 
     def launch(self, stream: "Stream") -> None:
         """Queue all of it, in one piece: no Python runs between tasks but kernels. Returns at once.
@@ -226,8 +241,12 @@ class Graph:
         What was queued on the stream before is done before it begins, what is queued then comes behind all of it. Its
         collectives take their turns here, in their order. What fails comes out of the stream's synchronize.
 
-        AclError (107017) if it was destroyed; (107027) if the stream is captured. RuntimeError: a communicator or the
-        stream was destroyed.
+        The first launch blocks until the ranks have compared their graphs; see `agree`. First launches of graphs of one
+        communicator come in the same order on all of its ranks. Each launch begins with a meeting of those ranks, which
+        fails on all of them if they launch different graphs.
+
+        HcclError (HCCL_E_PARA): the graphs do not fit together. AclError (107017) if it was destroyed; (107027) if the
+        stream is captured. RuntimeError: a communicator or the stream was destroyed.
         """
         if self.is_destroyed:
             text = f"graph {self.name!r} was destroyed"
@@ -235,6 +254,8 @@ class Graph:
         if recording.recorder_of(stream) is not None:
             text = f"graph {self.name!r} cannot be launched on a stream that is captured"
             raise AclError(ACL_ERROR_RT_STREAM_CAPTURED, f"ACL_ERROR_RT_STREAM_CAPTURED (107027): {text}")
+        if self.agreements is None:
+            self._agree_by_itself()
         self.prepared.launch(stream)
 
     def destroy(self) -> None:
@@ -244,6 +265,22 @@ class Graph:
         self._leave_communicators()
         self.__dict__.pop("prepared", None)
         self.memory, self.communicators = {}, {}
+
+    def _check_bound(self) -> None:
+        missing = [name for name in self.groups if name not in self.communicators]
+        if missing:
+            raise ValueError(f"{self!r} uses communicator {missing[0]!r}, which it was not given; call bind first")
+
+    def _agree_by_itself(self) -> None:
+        from .across.agree import agree_over_own
+
+        self._check_bound()
+        self._agree_on(agree_over_own(self))
+
+    def _agree_on(self, agreements: "tuple[Agreement, ...]") -> None:
+        self.agreements = agreements
+        if agreements:
+            self.__dict__.pop("prepared", None)  # it has no meetings
 
     def _become(self, other: "Graph") -> None:
         """Take over all of another graph, which is used no more: how a capture fills the one that it has given out."""

@@ -15,7 +15,7 @@ import numpy as np
 from ..acl import device as local
 from ..acl.stream import Stream, as_task
 from ..core import _core
-from ..hccl.recorded import add_collective, add_split, add_transfer, call_of
+from ..hccl.recorded import add_collective, add_meeting, add_split, add_transfer, call_of
 from .memory.plan import memory_for
 from .nodes import Collective, Copy, Kernel, Memset, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
@@ -57,6 +57,8 @@ class Prepared:
         self._core.launch((stream, *streams_beside(stream, self.streams - 1)))
 
     def _add(self, graph: "Graph") -> None:
+        for agreement in graph.agreements or ():
+            add_meeting(self._core, (0, f"graph {graph.name!r}"), *agreement)
         for mark in self._marks.at_start:
             self._core.record(0, graph.name, mark)
         for column, mark in self._marks.starts.items():

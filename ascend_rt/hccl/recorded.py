@@ -7,6 +7,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ..acl import recording
 from ..acl.memory import Array
 from ..core import _core
@@ -72,6 +74,15 @@ def add_collective(graph: _core.Graph, place: Place, communicator: "Communicator
     kind = (call.spec.number, call.dtype, call.op, call.root, call.count)
     attempt = functools.partial(graph.call, *place, communicator, *kind, call.x, call.out, None)
     communicator._provide(call, attempt)
+
+
+def add_meeting(graph: _core.Graph, place: Place, communicator: "Communicator", identity: int) -> None:
+    """A barrier that fails on all ranks unless all of them give the same identity, 1 to 2**32 - 1: as its root, which
+    the core compares as it does all arguments."""
+    nothing = np.empty(0, np.int8)
+    call = call_of("barrier", "sum", 0, 0, nothing, nothing)
+    kind = (call.spec.number, call.dtype, call.op, identity, 0)
+    communicator._provide(call, functools.partial(graph.call, *place, communicator, *kind, nothing, nothing, None))
 
 
 def add_split(

@@ -14,6 +14,8 @@ from .transfers import TRANSFERS
 from .types import OP_NAMES, dtype_name
 
 SPECS = {spec.number: spec for spec in COLLECTIVES.values()}
+BARRIER = COLLECTIVES["barrier"]
+"""With a root it is that of ranks that launch a graph: its identity is the root."""
 SPLITS = {number: split_spec(name) for name, number in split.NUMBERS.items()}
 
 
@@ -40,11 +42,12 @@ def statement(
     spec = SPECS.get(collective) or SPLITS.get(collective)
     refused = bool(flags & _core.LINE_REFUSED)
     transfer = collective in TRANSFERS.values()
-    carries_data = transfer or (spec is not None and spec.name != "barrier")
+    is_launch = spec is BARRIER and root > 0
+    carries_data = transfer or (spec is not None and spec is not BARRIER)
     return disagreement.Statement(
         rank=rank,
         call=call,
-        collective=collective_name(collective),
+        collective="launch" if is_launch else collective_name(collective),
         count=count if collective not in SPLITS else None,
         dtype=dtype_name(dtype) if carries_data and not refused else "",
         op=OP_NAMES[op] if spec is not None and spec.reduces else None,
@@ -52,4 +55,5 @@ def statement(
         fingerprint=fingerprint,
         refusal=note if refused else None,
         where=where,
+        graph=root if is_launch else None,
     )

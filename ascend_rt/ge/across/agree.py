@@ -28,7 +28,7 @@ class Agreement(NamedTuple):
 
     communicator: "Communicator"
     identity: int
-    """32 bits, the same on all of them: of these graphs, one of each rank, as they were compared this time"""
+    """1 to 2**32 - 1, the same on all of them: of these graphs, one of each rank, as they were compared this time"""
 
 
 def agree(graph: Graph, communicator: "Communicator") -> Agreement:
@@ -45,7 +45,19 @@ def agree(graph: Graph, communicator: "Communicator") -> Agreement:
     if not rows[:, 1].all() or len(set(rows[:, 0].tolist())) > 1:
         texts = _all_texts(communicator, skeleton(graph, ranks).to_json())
         refuse_ranks({rank: Graph.from_json(text) for rank, text in zip(ranks, texts, strict=True)})
-    return Agreement(communicator, zlib.crc32(rows.tobytes()))
+    return Agreement(communicator, zlib.crc32(rows.tobytes()) or 1)
+
+
+def agree_over_own(graph: Graph) -> tuple[Agreement, ...]:
+    """The same over each communicator that the graph has collectives of.
+
+    All members of these have such a graph, or their collectives would not end; of those in which there are only
+    messages, some members may have nothing to do. Communicators take their turns by name and members, so that ranks
+    which share several of them do not wait for one another in a circle.
+    """
+    names = {node.communicator for node in graph.of_kind("collective")}
+    turns = sorted((group.name, group.world_ranks) for group in graph.groups.values() if group.name in names)
+    return tuple(agree(graph, graph.communicators[name]) for name, members in turns if len(members) > 1)
 
 
 def _all_texts(communicator: "Communicator", text: str) -> Iterator[str]:

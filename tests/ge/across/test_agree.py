@@ -1,5 +1,7 @@
 """Ranks compare their graphs before the first launch: what fits together goes on, what does not is refused on all."""
 
+import re
+
 import pytest
 
 import ascend_rt as rt
@@ -66,7 +68,57 @@ def test_graphs_that_do_not_are_refused_on_every_rank_alike(ranks: RankPool) -> 
     assert [(ei, at_fault) for ei, at_fault, _ in first] == [
         ("EI0005", (1,)),
         ("EI0005", (1,)),
-        ("E19999", (0, 1)),
+        ("E19999", (1, 2)),
         ("EI0005", (0, 1)),
     ]
     assert "count=5" in first[0][2] and "a cycle, in which" in first[2][2]
+
+
+def launched(comm: rt.Communicator) -> list[str]:
+    """Graphs that all ranks launch alike, then rank 1 the other one, then all alike again."""
+    stream = rt.Stream()
+    x = [rt.zeros(4) for _ in range(2)]
+    graphs = []
+    for number in range(2):
+        with ge.capture(stream, name=f"step {number}") as graph:
+            comm.all_reduce(x[number], stream=stream)
+        graph.launch(stream)
+        stream.synchronize()
+        graphs.append(graph)
+    told = []
+    for chosen in (graphs[0], graphs[comm.rank == 1], graphs[1]):
+        x[0][...], x[1][...] = 1, 2
+        chosen.launch(stream)
+        try:
+            stream.synchronize()
+            told.append(f"{x[0][0]:.0f} {x[1][0]:.0f}")
+        except HcclError as error:
+            told.append(str(error))
+    return told
+
+
+def test_ranks_that_launch_different_graphs_are_refused_on_every_rank(ranks: RankPool) -> None:
+    for first, mixed, then in ranks.run(3, launched):
+        assert (first, then) == ("3 2", "1 6")
+        assert mixed.splitlines()[0].endswith("the ranks do not agree on graph")
+        assert re.search(r"rank 1.* \(graph 'step 1'\)  launch graph=\w{8}  !", mixed)
+        assert re.search(r"rank 0.* \(graph 'step 0'\)  launch graph=\w{8}", mixed)
+
+
+def first_launches(comm: rt.Communicator) -> list[str]:
+    stream, x = rt.Stream(), rt.zeros((comm.size, 4))
+    told = []
+    for number in range(3):
+        with ge.capture(stream) as graph:
+            comm.all_reduce(x[: 1 + (number == 1 and comm.rank == 1)], stream=stream)
+        try:
+            graph.launch(stream)
+            stream.synchronize()
+            told.append("launched")
+        except HcclError as error:
+            told.append(error.ei)
+    return told
+
+
+def test_the_first_launch_compares_by_itself_and_queues_nothing_that_would_hang(ranks: RankPool) -> None:
+    assert ranks.run(2, first_launches) == [["launched", "EI0005", "launched"]] * 2
