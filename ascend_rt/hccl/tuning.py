@@ -46,9 +46,10 @@ class Tuning:
 
 def shipped() -> Tuning:
     """Of a host on which nobody has measured."""
-    return Tuning(Machine(usable_cpus(), SHIPPED))
+    return Tuning(Machine(_cores(), SHIPPED))
 
 
+@lru_cache(maxsize=16)
 def parse(text: str) -> Tuning:
     """The inverse of `to_text`. ValueError, with what was expected, for anything else."""
     found = json.loads(text)
@@ -66,14 +67,15 @@ def parse(text: str) -> Tuning:
 def path(settings: Settings) -> Path:
     """Where the measurements of this host are, or would be."""
     folder = Path(settings.xdg_cache_home) if settings.xdg_cache_home else Path.home() / ".cache"
-    return folder / "ascend_rt" / f"tuning-{platform.node() or 'host'}-{usable_cpus()}-cores.json"
+    return folder / "ascend_rt" / f"tuning-{platform.node() or 'host'}-{_cores()}-cores.json"
 
 
 def read(settings: Settings) -> Tuning:
     """What has been measured on this host; `shipped` if there is no file. One that is of no use is told once."""
     try:
         file = path(settings)
-        return parse(file.read_text())
+        state = file.stat()
+        return _read(file, state.st_mtime_ns, state.st_size)
     except (FileNotFoundError, NotADirectoryError, RuntimeError):  # RuntimeError: this user has no home
         return shipped()
     except (OSError, ValueError) as error:
@@ -89,6 +91,17 @@ def write(settings: Settings, tuning: Tuning) -> Path:
     fresh.write_text(tuning.to_text() + "\n")
     fresh.replace(file)
     return file
+
+
+@lru_cache(maxsize=4)
+def _read(file: Path, _changed_ns: int, _nbytes: int) -> Tuning:
+    """Once for each state of the file, since hundreds of communicators may be made."""
+    return parse(file.read_text())
+
+
+@lru_cache
+def _cores() -> int:
+    return usable_cpus()
 
 
 def _row(found: object) -> Row:
