@@ -30,6 +30,7 @@ from .c_conventions import (
     returns_value_and_result,
     usable_communicator,
 )
+from .choices import check_names
 from .communicator import CODES, Communicator
 from .config import HcclCommConfig
 from .errors import HcclResult
@@ -295,6 +296,7 @@ def HcclGetErrorString(result: int, /) -> str:
 def _settings(config: HcclCommConfig | None) -> Settings:
     try:
         settings = settings_module.read()
+        check_names(settings)
         if _deterministic is not None:
             settings = settings.with_config({"hcclDeterministic": _deterministic})
     except SettingError as error:

@@ -33,11 +33,16 @@ def settle(communicator: Communicator, tuning: Tuning, servers: Sequence[int]) -
     communicator._table = table_of(communicator._settings, communicator.size, communicator._servers, tuning.rows)
 
 
+def check_names(settings: Settings) -> None:
+    """SettingError (EI0001) if ASCEND_RT_ALGO names a collective or an algorithm that does not exist."""
+    list(_by_own_names(settings, ()))
+
+
 def table_of(settings: Settings, size: int, servers: Groups, measured: Table) -> Table:
     """The table of choice of a communicator: what its variables ask for, what was measured, the default.
 
     servers: the ranks of each, empty if nothing is known of them. What is asked for and does not take these servers is
-    left out. SettingError (EI0001) if ASCEND_RT_ALGO names what does not exist.
+    left out. SettingError as of `check_names`.
     """
     return (*_by_own_names(settings, servers), *_by_level(settings, size, servers), *measured, *TABLE)
 

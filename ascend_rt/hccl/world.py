@@ -15,6 +15,7 @@ from ..link.errors import GroupError, JoinError
 from ..link.groups import WORLD
 from ..link.membership import Membership
 from ..settings import SettingError, Settings
+from .choices import check_names
 from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
 from .groups import Place, form
@@ -122,6 +123,7 @@ def _examined() -> Settings:
     settings, wrong = settings_module.examine()
     try:
         log.open_log(settings)
+        check_names(settings)
     except SettingError as error:
         wrong = wrong or error
     if wrong is None:

@@ -68,7 +68,7 @@ class Machine:
         return sum(each * constant for each, constant in zip(amount, self.constants, strict=True))
 
 
-SHIPPED = Constants(alpha_us=0.2, switch_us=2.5, beta_us_per_byte=1e-4, gamma_us_per_byte=1e-4)
+SHIPPED = Constants(alpha_us=0.4, switch_us=1.3, beta_us_per_byte=4e-5, gamma_us_per_byte=7e-5)
 """Of the hosts that ascend_rt was developed on, for those on which nobody has measured."""
 
 

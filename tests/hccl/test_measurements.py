@@ -2,7 +2,7 @@
 
 import pytest
 from ascend_rt.launcher.tune import group_sizes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_rt.hccl.measurements import best, fit, rows_of
@@ -16,6 +16,7 @@ ALGORITHMS = ("mesh", "ring", "NHR", "H-D_R")
 positive = st.floats(1e-6, 1e2)
 
 
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.builds(Constants, positive, positive, positive, positive))
 def test_constants_come_back_from_the_times_that_they_give(constants):
     machine = Machine(4, constants)
