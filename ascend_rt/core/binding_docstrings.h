@@ -8,7 +8,8 @@
     "x: any shape, the same count on every rank. out: as many elements of the same dtype, x itself when not given; it\n" \
     "must not overlap x in part. op: sum, prod, max, min or avg, or a HcclReduceOp.\n\n"                                \
     "float16 and bfloat16 are folded in float32 and rounded, once by the default algorithms. avg divides before the\n"  \
-    "rounding; of integers it sums in 64 bits and rounds toward zero. Sums and products of integers wrap around."
+    "rounding; of integers it sums in 64 bits and rounds toward zero. Sums and products of integers wrap around.\n"     \
+    "A NaN of any rank, whichever it is, makes the result NaN, of max and min too."
 
 #define BROADCAST_DOCSTRING                                                                                             \
     "broadcast(x, root=0, stream=None)\n--\n\n"                                                                         \
