@@ -1,5 +1,6 @@
 """Who takes part in a job: every rank once, nobody else, and jobs never meet."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -96,6 +97,48 @@ def test_five_jobs_at_once(start_job: Callable[..., Any], script: Callable[..., 
 def test_sixteen_ranks_on_few_cores(hccl_run: Callable[..., Any], script: Callable[..., Path]) -> None:
     outcome = hccl_run("--no-prefix", script(SUM), n=16, timeout=60)
     assert (outcome.code, sorted(outcome.lines)) == (0, sorted(f"right {rank} 16" for rank in range(16)))
+
+
+MEGABYTE = """
+y = rt.array(np.arange(1 << 18, dtype=np.float32) % 1000 + comm.rank)
+comm.all_reduce(y)
+assert np.array_equal(y, comm.size * (np.arange(1 << 18) % 1000) + comm.size * (comm.size - 1) // 2)
+"""
+
+
+@pytest.mark.thorough
+def test_sixty_four_ranks_start_reduce_a_megabyte_and_leave(
+    hccl_run: Callable[..., Any], script: Callable[..., Path]
+) -> None:
+    outcome = hccl_run("--no-prefix", script(SUM + MEGABYTE), n=64, timeout=120)
+    assert (outcome.code, sorted(outcome.lines)) == (0, sorted(f"right {rank} 64" for rank in range(64)))
+    assert outcome.seconds < 15
+
+
+TURNS = """
+import os, time
+import numpy as np
+import ascend_rt as rt
+comm, x = rt.init(), rt.zeros(256)
+comm.barrier()
+began = time.monotonic()
+for _ in range(1000):
+    comm.barrier()
+    comm.all_reduce(x)
+print(len(os.sched_getaffinity(0)), time.monotonic() - began)
+"""
+
+
+@pytest.mark.thorough
+def test_eight_ranks_on_one_core_take_turns(start_job: Callable[..., Any], script: Callable[..., Path]) -> None:
+    """Who waits leaves the core to whom it waits for: some context switches for each call, not time slices."""
+    core = str(min(os.sched_getaffinity(0)))
+    job = start_job("--no-prefix", script(TURNS), n=8, under=["taskset", "-c", core])
+    outcome = job.outcome(60)
+    assert outcome.code == 0, outcome
+    cores, seconds = zip(*(map(float, line.split()) for line in outcome.lines), strict=True)
+    print("a barrier and an all_reduce took", max(seconds), "ms")
+    assert set(cores) == {1} and max(seconds) < 4  # time slices of 3 ms and more would add up to 20 s and more
 
 
 FENCE = """
