@@ -11,12 +11,15 @@ capture, graph              the two ways to make one; begin and end, empty, Mode
 Graph                       nodes, buffers and their order; see docs/graph.md
 Node, Kernel, Collective... what a graph is made of
 plan_memory                 where its buffers lie; see docs/memory.md
+Builder                     a graph by hand, with nothing running
+compile_model, load         the graphs of all ranks in one file; see docs/atc.md
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
 from ..acl.recording import Mode
 from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
+from .builder import Builder
 from .capture import abandon, begin, capture, empty, end, graph, is_capturing
 from .errors import GraphMemoryError
 from .graph import DataEdge, Graph, Group
@@ -36,10 +39,14 @@ from .nodes import (
     View,
     Wait,
 )
+from .om.errors import ModelFileError
+from .om.load import load
+from .om.model import Model, compile_model
 from .order import Edge, Order, OrderError
 
 __all__ = [
     "Buffer",
+    "Builder",
     "Collective",
     "Copy",
     "DataEdge",
@@ -54,6 +61,8 @@ __all__ = [
     "Memset",
     "Message",
     "Mode",
+    "Model",
+    "ModelFileError",
     "Node",
     "Order",
     "OrderError",
@@ -68,10 +77,12 @@ __all__ = [
     "begin",
     "capture",
     "check_ranks",
+    "compile_model",
     "empty",
     "end",
     "graph",
     "is_capturing",
+    "load",
     "plan_memory",
     "refuse_ranks",
     "share",

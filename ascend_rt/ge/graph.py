@@ -25,6 +25,7 @@ from . import json_form, text
 from .launch import Prepared
 from .nodes import Buffer, Node, Span
 from .order import Order
+from .placement import dtype_named
 
 if TYPE_CHECKING:
     from ..acl.stream import Stream
@@ -234,6 +235,12 @@ class Graph:
         from .across.agree import agree
 
         self._agree_on((agree(self, communicator),))
+
+    def array(self, buffer: str) -> Array:
+        """The array of a buffer that lies in memory of this process, by name: its dtype and shape, no copy."""
+        held = self.buffers[buffer]
+        made: Array = self.memory[buffer].reshape(-1).view(dtype_named(held.dtype)).reshape(held.shape)
+        return made
 
     def launch(self, stream: "Stream") -> None:
         """Queue all of it, in one piece: no Python runs between tasks but kernels. Returns at once.

@@ -39,8 +39,8 @@ def agree(graph: Graph, communicator: "Communicator") -> Agreement:
     (HCCL_E_PARA) on every rank alike, if the graphs do not fit together.
     """
     ranks = communicator.world_ranks
-    settled = is_told_by_digest(graph, communicator.name)
-    row = np.array([digest(graph, communicator.name), settled, next(_numbers)], np.uint64)
+    name = next((name for name, own in graph.communicators.items() if own is communicator), communicator.name)
+    row = np.array([digest(graph, name), is_told_by_digest(graph, name), next(_numbers)], np.uint64)
     rows = communicator.all_gather(row)
     if not rows[:, 1].all() or len(set(rows[:, 0].tolist())) > 1:
         texts = _all_texts(communicator, skeleton(graph, ranks).to_json())

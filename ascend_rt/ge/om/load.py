@@ -1,0 +1,78 @@
+"""An .om in a job: this rank's graph over device memory and communicators, with nothing left to plan."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...acl.memory import DeviceMemory
+from ...hccl.world import init
+from ..graph import Graph
+from .errors import ModelFileError
+from .model import Model, RankModel
+
+if TYPE_CHECKING:
+    from ...hccl.communicator import Communicator
+
+
+def load(path: str | Path, communicator: "Communicator | None" = None) -> Graph:
+    """This rank's graph of an .om, bound to memory and communicators; every rank calls it.
+
+    communicator: of all ranks, that of rt.init() by default. Further ones that the graphs use are split off from it.
+    Memory: one block of the planned size, as it was planned; arrays for inputs, outputs and constants, these with their
+    values. `graph.array(name)` is the array of a buffer.
+
+    ModelFileError (545001): the file is no .om of ours, is damaged, or for another number of ranks; with the field that
+    is wrong. DeviceMemoryError: there is no room.
+    """
+    communicator = communicator or init()
+    model = Model.from_bytes(Path(path).read_bytes())
+    if len(model.ranks) != communicator.size:
+        has = f"communicator {communicator.name!r} has {communicator.size}"
+        raise ModelFileError(f"{path} is for {len(model.ranks)} ranks; {has}")
+    own = model.ranks[communicator.rank]
+    graph = own.graph
+    for name, group in graph.groups.items():
+        members = tuple(communicator.world_ranks[rank] for rank in group.world_ranks)
+        graph.groups[name] = dataclasses.replace(group, world_ranks=members)
+    return graph.bind(memory_for(own, communicator._memory), communicators(model, communicator))
+
+
+def memory_for(rank: RankModel, memory: DeviceMemory) -> dict[str, npt.NDArray[Any]]:
+    """New device memory for all buffers, constants with their values."""
+    block = memory.empty((max(rank.plan["peak"], 1),), np.uint8)
+    made: dict[str, npt.NDArray[Any]] = {}
+    for name, buffer in rank.graph.buffers.items():
+        if name in rank.offsets:
+            start = rank.offsets[name]
+            made[name] = block[start : start + buffer.nbytes]
+        else:
+            made[name] = memory.empty((buffer.nbytes,), np.uint8)
+            made[name][:] = np.frombuffer(rank.weights.get(name, bytes(buffer.nbytes)), np.uint8)
+    return made
+
+
+def communicators(model: Model, world: "Communicator") -> "Mapping[str, Communicator]":
+    """Those of this rank, by name. Blocks: all ranks make all of them, in one order."""
+    own: dict[str, Communicator] = {}
+    for name, members in _groups(model):
+        if members == tuple(range(world.size)):
+            own.update({name: world} if world.rank in members else {})
+            continue
+        part = world.split(0 if world.rank in members else None, _key(members, world.rank))
+        if part is not None:
+            own[name] = part
+    return own
+
+
+def _key(members: Sequence[int], rank: int) -> int | None:
+    return members.index(rank) if rank in members else None
+
+
+def _groups(model: Model) -> list[tuple[str, tuple[int, ...]]]:
+    """Of all ranks, in an order that all of them find."""
+    forms = (form for rank in model.ranks for form in rank.form["groups"])
+    return sorted({(form["name"], tuple(form["world_ranks"])) for form in forms})
