@@ -138,6 +138,10 @@ class Collective:
     """the same as x where it is in place"""
     split: tuple[tuple[int, ...], ...] | None = None
     """calls whose blocks differ: counts and starts of x, counts and starts of out, in elements"""
+    fusion: int = 1
+    """of an all-reduce, as HcomAllReduce's: 0 leave it alone, 1 by the split strategy, 2 with those of its fusion_id"""
+    fusion_id: int = -1
+    """-1 unless fusion is 2"""
 
     def __str__(self) -> str:
         place = "in place" if self.x == self.out else f"{self.x} -> {self.out}"

@@ -1,0 +1,203 @@
+"""GE's options: what a graph is optimised by, as texts by GE's keys, at three levels.
+
+    options = Options(graph={"ge.disableOptimizations": "overlap"}, session={...}, globally={...})
+    options.disabled, options.fusion, ...          parsed
+    print(table())                                 all keys, what they take and what they do
+
+A key is looked up for the graph, then for the session, then globally, then its default stands. GE's keys that mean
+something here are in the table, and ours beside them, which begin with ascend_rt. Further keys of GE are taken and have
+no effect; any other key is an error, as is a value that a key does not take.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from .buckets import Fastest, Indices, Percentages, Strategy, Threshold
+
+
+class OptionError(ValueError):
+    """An option that does not exist, or a value that it does not take."""
+
+    code = "E10001"
+
+    def __init__(self, key: str, given: str, expected: str) -> None:
+        super().__init__(f"E10001: option {key} is {given!r}; expected {expected}")
+
+
+class Row(NamedTuple):
+    """A key, what its text may be, and what it does."""
+
+    key: str
+    default: str
+    expected: str
+    parse: Callable[[str], Any]
+    """raises ValueError for what the key does not take"""
+    meaning: str
+
+
+def _word(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(_number(part) for part in text.split(",")) if text else ()
+
+
+def _streams(text: str) -> int | None:
+    found = [_number(part.removeprefix("DNN_HCCL:")) for part in text.split(",") if part.startswith("DNN_HCCL:")]
+    if text and not all(re.fullmatch(r"\w+:[1-9][0-9]*", part) for part in text.split(",")):
+        raise ValueError(text)
+    return found[-1] if found else None
+
+
+def _fusion(text: str) -> Strategy:
+    return Fastest() if _word("auto", "rules")(text) == "auto" else Percentages()
+
+
+def _comm_fusion(text: str) -> Strategy | None:
+    """MindSpore's; None: nothing is said. Where it is closed, every bucket has one gradient."""
+    form = json.loads(text) if text else {}
+    if not isinstance(form, dict) or set(form) - {"openstate", "allreduce", "allgather", "reducescatter"}:
+        raise ValueError(text)
+    if form and not form.get("openstate", True):
+        return Threshold(1)
+    rule = form.get("allreduce")
+    if rule is None:
+        return None
+    mode, config = rule["mode"], rule.get("config")
+    if mode == "auto":
+        return Threshold()
+    if mode == "size":
+        return Threshold(int(config) << 20)
+    if mode == "index":
+        return Indices(tuple(config))
+    raise ValueError(text)
+
+
+ON_OFF = ("0", "1")
+ROWS = (
+    Row("ge.oo.level", "O3", "O1 or O3", _word("O1", "O3"), "O1: no pass runs"),
+    Row("ge.disableOptimizations", "", "names of passes, with commas", _names, "these passes do not run"),
+    Row("ge.enableSingleStream", "false", "true or false", _word("true", "false"), "true: nothing is overlapped"),
+    Row(
+        "ge.topoSortingMode",
+        "0",
+        "0, 1, 2 or 3",
+        _word("0", "1", "2", "3"),
+        "3: kernels keep their order",
+    ),
+    Row(
+        "ge.streamMaxParallelNum",
+        "",
+        "ENGINE:n, with commas; DNN_HCCL is the engine of communication",
+        _streams,
+        "at most n streams for communication; one for each communicator where nothing is said",
+    ),
+    Row("ge.exec.disableReuseMemory", "0", "0 or 1", _word(*ON_OFF), "1: no two buffers share memory"),
+    Row("ge.exec.inputReuseMemIndexes", "", "numbers, with commas", _numbers, "inputs that may be overwritten"),
+    Row(
+        "ge.exec.outputReuseMemIndexes",
+        "",
+        "numbers, with commas",
+        _numbers,
+        "outputs that hold other things first",
+    ),
+    Row("ascend_rt.fusion", "auto", "auto or rules", _fusion, "how all-reduces are fused: see all_reduce_fusion"),
+    Row("ascend_rt.memoryCap", "0", "bytes; 0: none", _number, "what passes may let the planned peak grow to"),
+    Row(
+        "comm_fusion",
+        "",
+        'MindSpore\'s, as JSON: {"openstate": true, "allreduce": {"mode": "auto" | "size" | "index", "config": ...}}',
+        _comm_fusion,
+        "auto: 64 MB; size: in MB; index: the last all-reduce of each bucket",
+    ),
+)
+_BY_KEY = {row.key: row for row in ROWS}
+
+_IGNORED = """
+ge.graphRunMode ge.exec.deviceId ge.session_device_id ge.exec.rankTableFile ge.exec.rankId ge.exec.rankTable
+ge.exec.rankMap ge.exec.podName ge.exec.jobId ge.exec.isUseHcom ge.exec.hcclFlag ge.exec.deployMode
+ge.exec.hcomGrouplist ge.exec.hcomGrouplistV2 ge.exec.globalHcclCommConfig ge.hccl_sub_comm_config
+ge.offline_hccl_compile ge.exec.hcclExecuteTimeOut ge.exec.graphExecTimeout ge.hcomParallel ge.hcomMultiMode
+ge.fusionTensorSize ge.exec.isTailingOptimization ge.exec.hccl_tailing_optimize ge.streamNum
+ge.autoMultistreamParallelMode ge.event ac_parallel_enable ge.exec.memoryOptimizationPolicy
+ge.exec.graphIOMemAllocMode ge.exec.outputReuseInputMemIndexes ge.exec.staticMemoryPolicy
+ge.exec.reuseZeroCopyMemory ge.featureBaseRefreshable ge.exec.frozenInputIndexes ge.exec.input_fusion_size
+ge.exec.atomicCleanPolicy ge.swapSpaceNodes ge.externalWeight ge.externalWeightDir ge.constLifecycle
+ge.variableUse1gHugePage ge.graph_compiler_cache_dir ge.graph_key ge.graphMaxParallelModelNum
+ge.graphMemoryMaxSize ge.variableMemoryMaxSize
+"""
+WITHOUT_EFFECT = frozenset(_IGNORED.split())
+"""GE's keys that are taken and mean nothing here."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options at their levels. OptionError: a key that does not exist, a value that it does not take.
+
+    split_strategies    by name of the communicator, as hccl.split.api was told: they win over the options
+    """
+
+    graph: Mapping[str, str] = field(default_factory=dict)
+    session: Mapping[str, str] = field(default_factory=dict)
+    globally: Mapping[str, str] = field(default_factory=dict)
+    split_strategies: Mapping[str, Strategy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for level in (self.graph, self.session, self.globally):
+            for key, text in level.items():
+                if key in _BY_KEY:
+                    _parsed(_BY_KEY[key], text)
+                elif key not in WITHOUT_EFFECT:
+                    raise OptionError(key, text, f"one of GE's keys or {', '.join(_BY_KEY)}")
+
+    def value(self, key: str) -> Any:
+        """What a key of the table is, parsed. KeyError: it is not in the table."""
+        row = _BY_KEY[key]
+        levels = (self.graph, self.session, self.globally)
+        return _parsed(row, next((level[key] for level in levels if key in level), row.default))
+
+    def is_on(self, name: str) -> bool:
+        """Whether a pass runs."""
+        if name == "overlap" and self.value("ge.enableSingleStream") == "true":
+            return False
+        return self.value("ge.oo.level") == "O3" and name not in self.value("ge.disableOptimizations")
+
+    @cached_property
+    def fusion(self) -> Strategy:
+        """How all-reduces are fused where their communicator has no strategy of its own."""
+        strategy: Strategy = self.value("comm_fusion") or self.value("ascend_rt.fusion")
+        return strategy
+
+
+def table() -> str:
+    """The keys that have an effect, to be read by people."""
+    lines = [(row.key, row.default or "-", row.expected, row.meaning) for row in ROWS]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _parsed(row: Row, text: str) -> Any:
+    try:
+        return row.parse(text)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(row.key, text, row.expected) from None

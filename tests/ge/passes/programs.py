@@ -1,0 +1,194 @@
+"""Random programs of several ranks, right ones: for a seed always the same, on all ranks alike but for their blocks."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+
+from ascend_rt import ge
+from ascend_rt.ge.tying import tied
+
+WORLD = "world"
+
+
+def add(out, a, b):
+    out[...] = a + b
+
+
+def scale(out, a, by):
+    out[...] = a * np.float32(by)
+
+
+def accumulate(out, a):
+    out += a
+
+
+class Writer:
+    """Writes the graph of one rank, task by task; everything is float32 unless told."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+        self.nodes, self.buffers = [], {}
+
+    def buffer(self, name, count, role=ge.Role.INTERMEDIATE, dtype="float32"):
+        itemsize = np.dtype(dtype).itemsize
+        self.buffers[name] = ge.Buffer(name, count * itemsize, dtype, (count,), role)
+        return self.view(name)
+
+    def view(self, name, first=0, count=None):
+        buffer = self.buffers[name]
+        itemsize = np.dtype(buffer.dtype).itemsize
+        count = buffer.shape[0] - first if count is None else count
+        return ge.View(name, first * itemsize, buffer.dtype, (count,), None, itemsize)
+
+    def block(self, name):
+        """This rank's block of a buffer."""
+        count = self.buffers[name].shape[0] // self.size
+        return self.view(name, self.rank * count, count)
+
+    def kernel(self, function, out, *arguments, **keywords):
+        reads = [value.span for value in arguments if isinstance(value, ge.View)]
+        reads += [out.span] if function is accumulate else []
+        task = ge.Kernel(function, (out, *arguments), keywords)
+        return self.add(function.__name__, task, reads, [out.span])
+
+    def call(self, call, x, out, op="sum", root=0, **more):
+        count = min(x.count, out.count)
+        task = ge.Collective(call, WORLD, x.dtype, count, op, root, x, out, **more)
+        reads, writes = [x.span], [out.span]
+        if call == "broadcast":
+            reads, writes = (reads, []) if self.rank == root else ([], writes)
+        return self.add(call, task, reads, writes)
+
+    def add(self, name, task, reads, writes):
+        line = f"step.py:{len(self.nodes) + 1}"
+        node = ge.Node(
+            len(self.nodes), name, 0, task, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), (), line
+        )
+        self.nodes.append(node)
+        return node
+
+    def graph(self, streams=None):
+        """With nodes on streams by id, if told."""
+        group = ge.Group(WORLD, self.rank, self.size, tuple(range(self.size)))
+        graph = ge.Graph(self.nodes, self.buffers, {WORLD: group}, name="step")
+        if streams is None:
+            return graph
+        return graph.replace("streams", nodes=tied(graph, [replace(n, stream=streams[n.id]) for n in graph.nodes]))
+
+
+def inputs(graphs, seed):
+    """Bytes of the programs' buffers, by rank: numbers of all sizes, so that another order of sums is another sum."""
+    drawn = np.random.default_rng(seed)
+    held = []
+    for graph in graphs:
+        given = {}
+        for name, buffer in graph.buffers.items():
+            if buffer.role is not ge.Role.INTERMEDIATE:
+                numbers = drawn.standard_normal(buffer.shape) * 10.0 ** drawn.integers(-3, 4, buffer.shape)
+                given[name] = numbers.astype(buffer.dtype).tobytes()
+        held.append(given)
+    return held
+
+
+def program(seed, size, steps=16, streams=3):
+    """Kernels and calls on whole buffers, halves and blocks. `streams`: at most so many; 1 is a plain script."""
+    return [_write(random.Random(seed), Writer(rank, size), steps, streams) for rank in range(size)]
+
+
+def _write(draw, writer, steps, streams):
+    count, size = 4 * writer.size, writer.size
+    for number in range(3):
+        writer.buffer(f"p{number}", count, ge.Role.INPUT)
+    written = [f"p{number}" for number in range(3)]
+    blocks = []
+    fresh = [f"t{number}" for number in range(6)]
+    for name in fresh:
+        writer.buffer(name, count)
+    for number in range(3):
+        writer.buffer(f"s{number}", count // size)
+
+    def target():
+        name = fresh.pop(0) if fresh and draw.random() < 0.5 else draw.choice(written)
+        if name not in written:
+            written.append(name)
+        return writer.view(name)
+
+    def source():
+        return writer.view(draw.choice(written))
+
+    for _ in range(draw.randint(3, steps)):
+        kind = draw.choice("kkkkraRARgsbBBbc")
+        if kind == "k":
+            a, b = source(), source()
+            writer.kernel(add, target(), a, b)
+        elif kind == "c":
+            name = draw.choice(written)
+            half = writer.view(name, 0, count // 2)
+            writer.kernel(accumulate, half, writer.view(draw.choice(written), count // 2))
+        elif kind in "ra":
+            x = source()
+            writer.call("all_reduce", x, x, draw.choice(["sum", "sum", "max"]))
+        elif kind == "R":
+            x, out = source(), target()
+            writer.call("all_reduce", x, x if out.buffer == x.buffer else out)
+        elif kind == "A":
+            name = draw.choice(written)
+            halves = [writer.view(name, 0, count // 2), writer.view(name, count // 2)]
+            for half in halves:
+                writer.call("all_reduce", half, half)
+        elif kind == "s":
+            block = writer.view(f"s{draw.randint(0, 2)}")
+            x = source()
+            out = block if draw.random() < 0.5 else writer.block(x.buffer)
+            writer.call("reduce_scatter", x, out)
+            if out is block and block not in blocks:
+                blocks.append(block)
+            if draw.random() < 0.5:
+                writer.call("all_gather", out, x if out is not block else target())
+        elif kind == "g":
+            x = draw.choice(blocks) if blocks and draw.random() < 0.7 else None
+            for _ in range(draw.randint(1, 2)):
+                out = source() if x is None else target()
+                writer.call("all_gather", writer.block(out.buffer) if x is None else x, out)
+        elif kind in "bB":
+            x, root = source(), draw.randrange(size)
+            for _ in range(draw.randint(1, 2)):
+                writer.call("broadcast", x, x, root=root)
+    # What nothing reads is of no use: one output is made of everything that is left.
+    out = writer.buffer("out", count, ge.Role.OUTPUT)
+    writer.kernel(scale, out, source(), by=0.5)
+    for name in draw.sample(written, draw.randint(0, len(written))):
+        whole = writer.view(name)
+        writer.kernel(accumulate, out, whole) if draw.random() < 0.5 else writer.kernel(
+            accumulate, writer.block("out"), writer.block(name)
+        )
+    return writer.graph([draw.randrange(streams) for _ in writer.nodes] if streams > 1 else None)
+
+
+def training(rank, size, layers, count=64, *, own_gradients=True, updates_last=True):
+    """A data-parallel step as a plain script has it: forward, then for each layer from the last to the first its
+    gradient, the all-reduce of it, and its update there or at the end."""
+    writer = Writer(rank, size)
+    for number in range(layers):
+        writer.buffer(f"w{number}", count, ge.Role.INPUT)
+        writer.buffer(f"g{number}", count, ge.Role.INTERMEDIATE if own_gradients else ge.Role.OUTPUT)
+    writer.buffer("x", count, ge.Role.INPUT)
+    for number in range(layers):
+        writer.kernel(add, writer.buffer(f"a{number}", count), writer.view(f"w{number}"), writer.view(_before(number)))
+    updates = []
+    for number in reversed(range(layers)):
+        gradient = writer.view(f"g{number}")
+        writer.kernel(add, gradient, writer.view(f"a{number}"), writer.view(f"w{number}"))
+        writer.call("all_reduce", gradient, gradient)
+        if updates_last:
+            updates.append(number)
+        else:
+            writer.kernel(accumulate, writer.view(f"w{number}"), gradient)
+    for number in updates:
+        writer.kernel(accumulate, writer.view(f"w{number}"), writer.view(f"g{number}"))
+    return writer.graph()
+
+
+def _before(number):
+    return f"a{number - 1}" if number else "x"

@@ -1,0 +1,207 @@
+"""Which all-reduces become one, and where their memory lies then."""
+
+from dataclasses import replace
+
+import pytest
+
+from ascend_rt import ge
+from ascend_rt.ge.buckets import Indices, Percentages
+from ascend_rt.ge.costs import Costs
+from ascend_rt.ge.options import Options
+from ascend_rt.ge.passes.all_reduce_fusion import fuse_all_reduces
+from ascend_rt.ge.passes.terms import Terms
+from ascend_rt.settings import LinksOf
+
+from .interpreter import check_same_bits
+from .programs import WORLD, Writer, accumulate, add, inputs, scale, training
+
+pytestmark = pytest.mark.proof
+
+RULES = {"ascend_rt.fusion": "rules"}
+COSTS = Costs(links=LinksOf()("1GB/s,50us"), ranks=2)
+
+
+def fused(graphs, options=RULES, costs=COSTS, **more):
+    after = [fuse_all_reduces(graph, Terms(costs, options=Options(options, **more))) for graph in graphs]
+    check_same_bits(graphs, after, 1, inputs(graphs, 1))
+    return after[0]
+
+
+def calls(graph):
+    return [(node.task.count, node.task.op) for node in graph.of_kind("collective")]
+
+
+def one_stream(rank_program, size=2):
+    graphs = []
+    for rank in range(size):
+        writer = Writer(rank, size)
+        rank_program(writer)
+        graphs.append(writer.graph())
+    return graphs
+
+
+def many(sizes, ops=(), *, role=ge.Role.INTERMEDIATE, dtypes=(), **more):
+    """Gradients of these sizes, each written, then all reduced, then all used."""
+
+    def write(writer):
+        x = writer.buffer("x", max(sizes), ge.Role.INPUT)
+        views = []
+        for number, size in enumerate(sizes):
+            dtype = dtypes[number] if dtypes else "float32"
+            view = writer.buffer(f"g{number}", size, role, dtype)
+            writer.kernel(scale, view, writer.view("x", 0, size), by=number + 1)
+            views.append(view)
+        for number, view in enumerate(views):
+            writer.call("all_reduce", view, view, (ops or ["sum"] * len(sizes))[number], **more)
+        for view in views:
+            writer.kernel(accumulate, writer.view("x", 0, view.count), view)
+        assert x.count == max(sizes)
+
+    return one_stream(write)
+
+
+def test_the_default_is_ge_s_split_by_bytes():
+    after = fused(many([10] * 30))
+    assert calls(after) == [(290, "sum"), (10, "sum")]
+    assert after.log[-1].startswith(
+        "all_reduce_fusion: 30 all-reduces became 2 (all_reduce-world--1-float32-sum: [0,28] [29,29]); "
+        "0 of 1 buckets are packed; communication 15"
+    )
+
+
+def test_a_strategy_of_the_communicator_wins():
+    after = fused(many([10] * 30), split_strategies={WORLD: Percentages((60, 20, 20))})
+    assert calls(after) == [(180, "sum"), (60, "sum"), (60, "sum")]
+    after = fused(many([10] * 30), split_strategies={WORLD: Indices((9, 29))})
+    assert calls(after) == [(100, "sum"), (200, "sum")]
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ('{"openstate": false}', [10] * 6),
+        ('{"allreduce": {"mode": "auto", "config": null}}', [60]),
+        ('{"allreduce": {"mode": "index", "config": [1, 3]}}', [20, 20, 20]),
+        ('{"openstate": true, "allreduce": {"mode": "size", "config": 1}}', [60]),
+    ],
+)
+def test_comm_fusion_of_mindspore(text, counts):
+    assert [count for count, _ in calls(fused(many([10] * 6), {"comm_fusion": text}))] == counts
+
+
+def test_what_differs_in_type_reduction_or_fusion_id_is_in_buckets_of_its_own():
+    everything = {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'}
+    after = fused(many([4] * 6, ["sum", "max", "sum", "max", "sum", "prod"]), everything)
+    assert sorted(calls(after)) == [(4, "max"), (4, "max"), (4, "prod"), (12, "sum")]
+    after = fused(many([4] * 4, dtypes=["float32", "float64"] * 2), everything)
+    assert [(node.task.dtype, node.task.count) for node in after.of_kind("collective")] == [
+        ("float32", 8),
+        ("float64", 8),
+    ]
+
+
+def marked(graphs, *fusions):
+    """The all-reduces with (fusion, fusion_id) in this order."""
+    changed = []
+    for graph in graphs:
+        wanted = iter(fusions)
+        nodes = [
+            replace(n, task=replace(n.task, fusion=(f := next(wanted))[0], fusion_id=f[1])) if n.communicator else n
+            for n in graph.nodes
+        ]
+        changed.append(graph.replace("marked", nodes=nodes))
+    return changed
+
+
+def test_fusion_0_is_left_alone_and_fusion_2_goes_by_its_id():
+    graphs = marked(many([4, 5, 6, 7, 8, 9]), (2, 7), (0, -1), (2, 1), (2, 7), (1, -1), (2, 1))
+    assert calls(fused(graphs)) == [(5, "sum"), (11, "sum"), (8, "sum"), (15, "sum")]
+
+
+@pytest.mark.parametrize("wrong", [(3, -1), (1, 0), (0, 5), (2, -1)])
+def test_a_fusion_that_does_not_exist_is_refused(wrong):
+    with pytest.raises(ValueError, match=rf"EI0003: fusion {wrong[0]}, fusion_id {wrong[1]}; expected fusion 0 or 1"):
+        fused(marked(many([4]), wrong))
+
+
+def test_buffers_of_the_graph_become_one_without_copies():
+    after = fused(many([4, 5, 6]), {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'})
+    assert after.of_kind("copy") == []
+    assert [(name, buffer.nbytes) for name, buffer in after.buffers.items()] == [("x", 24), ("bucket0", 60)]
+    (call,) = after.of_kind("collective")
+    assert call.task.x == call.task.out == ge.View("bucket0", 0, "float32", (15,), None, 4)
+    assert [node.writes[0] for node in after.of_kind("kernel")[:3]] == [
+        ge.Span("bucket0", start, nbytes) for start, nbytes in ((0, 16), (16, 20), (36, 24))
+    ]
+
+
+def test_what_lies_side_by_side_already_is_one_call():
+    def write(writer):
+        whole = writer.buffer("whole", 12, ge.Role.INPUT)
+        for first, count in ((0, 4), (4, 2), (6, 6)):
+            part = writer.view("whole", first, count)
+            writer.call("all_reduce", part, part)
+        assert whole.count == 12
+
+    after = fused(one_stream(write), {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'})
+    (node,) = after.nodes
+    assert node.task.x == ge.View("whole", 0, "float32", (12,), None, 4)
+
+
+def test_memory_of_the_program_is_packed_where_that_pays():
+    everything = {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'}
+    graphs = many([4, 5, 6], role=ge.Role.OUTPUT)
+    after = fused(graphs, everything)
+    assert [str(node.task) for node in after.of_kind("copy")][::3] == [
+        "copy g0[0:16] -> packed0[0:16]",
+        "copy packed0[0:16] -> g0[0:16]",
+    ]
+    assert "1 of 1 buckets are packed" in after.log[-1]
+    slow_copies = Costs(links=LinksOf()("1GB/s,1ns"), task_us=100.0)
+    assert calls(fused(graphs, everything, slow_copies)) == calls(graphs[0])
+
+
+def test_out_of_place_gradients_have_two_joined_buffers():
+    def write(writer):
+        writer.buffer("x", 4, ge.Role.INPUT)
+        for number in range(3):
+            writer.kernel(scale, writer.buffer(f"g{number}", 4), writer.view("x"), by=number)
+            writer.call("all_reduce", writer.view(f"g{number}"), writer.buffer(f"h{number}", 4))
+        for number in range(3):
+            writer.kernel(accumulate, writer.view("x"), writer.view(f"h{number}"))
+
+    after = fused(one_stream(write), {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'})
+    (call,) = after.of_kind("collective")
+    assert (call.task.x.buffer, call.task.out.buffer) == ("bucket0", "bucket1")
+
+
+def test_a_gradient_that_another_one_needs_is_in_an_earlier_bucket():
+    def write(writer):
+        a, b = writer.buffer("a", 4, ge.Role.INPUT), writer.buffer("b", 4, ge.Role.INPUT)
+        writer.call("all_reduce", a, a)
+        writer.kernel(add, b, a, a)
+        writer.call("all_reduce", b, b)
+
+    graphs = one_stream(write)
+    assert calls(fused(graphs, {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'})) == calls(graphs[0])
+
+
+def test_another_call_does_not_come_to_stand_behind_the_bucket():
+    def write(writer):
+        a, b, c = (writer.buffer(name, 4, ge.Role.INPUT) for name in "abc")
+        writer.call("all_reduce", a, a)
+        writer.kernel(add, c, a, a)
+        writer.call("broadcast", c, c)
+        writer.call("all_reduce", b, b)
+
+    graphs = one_stream(write)
+    assert calls(fused(graphs, {"comm_fusion": '{"allreduce": {"mode": "index", "config": []}}'})) == calls(graphs[0])
+
+
+@pytest.mark.parametrize(("latency", "buckets"), [("1us", 12), ("100us", 6), ("1ms", 2), ("3ms", 1)])
+def test_auto_weighs_latency_against_waiting(latency, buckets):
+    graphs = [training(rank, 2, 12, 1000) for rank in range(2)]
+    kernels = {node.id: 100.0 for node in graphs[0].of_kind("kernel")}
+    costs = Costs(kernels, links=LinksOf()(f"100MB/s,{latency}"), ranks=2)
+    after = fused(graphs, {}, costs)
+    assert len(calls(after)) == buckets, after.log
