@@ -75,13 +75,16 @@ from .c_api_windows import (
 from .communicator import Communicator
 from .config import HcclCommConfig
 from .errors import HcclError, HcclResult
+from .explain import Candidate, Explanation
 from .transfers import HcclSendRecvType, Recv, Send
 from .types import HcclDataType, HcclReduceOp
 
 __all__ = [
     "HCCL_DETERMINISTIC",
     "HCCL_ROOT_INFO_BYTES",
+    "Candidate",
     "Communicator",
+    "Explanation",
     "HcclAllGather",
     "HcclAllGatherV",
     "HcclAllReduce",

@@ -49,9 +49,11 @@ class Candidate:
 class Explanation:
     """How a call would be done, and why. Printed, it is a table.
 
+    servers     how the ranks are spread, as "2 x 4"; empty if nothing is known of servers
+    machine     the constants of the prediction, those of rank 0
     algorithm   what is chosen; "the round itself" for a call so small that its data go with the round
     why         who decides: a variable, a measurement, or nobody ("default")
-    from_nbytes, to_nbytes      bytes per block between which the choice is the same, both included
+    from_nbytes, to_nbytes    bytes per block between which the choice is the same, both included
     candidates  from the fastest to the slowest as predicted
     """
 

@@ -52,6 +52,9 @@ bytes. The environment variables are in [settings.md](settings.md).
 NOUNS = sorted({inspect.unwrap(getattr(acl.rt, name)).__module__.rpartition(".")[2] for name in acl.rt.__all__})
 """acl.rt has one file for each."""
 
+ITEMS = [hccl.Send, hccl.Recv]
+EXPLANATION = [hccl.Explanation, hccl.Candidate]
+
 
 def page() -> str:
     """docs/reference.md."""
@@ -66,7 +69,9 @@ def page() -> str:
         f"\n## Communicator\n\n{text(hccl.Communicator)}\n",
         *_methods(hccl.Communicator, _public(hccl.Communicator)),
         "\n## Items of batch_send_recv\n\n`from ascend_rt import hccl`\n",
-        *_classes([hccl.Send, hccl.Recv]),
+        *_classes(ITEMS),
+        "\n## What explain returns\n",
+        *_classes(EXPLANATION),
         f"\n## Stream\n\n{text(inspect.getmodule(rt.Stream))}\n",
         *_methods(rt.Stream, STREAM.split()),
         f"\n## Event\n\n{text(rt.Event)}\n",
@@ -92,7 +97,7 @@ def page() -> str:
 def _c_names() -> list[str]:
     rooms = {inspect.getmodule(inspect.unwrap(function)): None for function in EXPORTED if inspect.isfunction(function)}
     conventions = [text(c_api), *(text(room) for room in rooms if room is not c_api)]
-    structures = [each for each in EXPORTED if dataclasses.is_dataclass(each) and each not in (hccl.Send, hccl.Recv)]
+    structures = [each for each in EXPORTED if dataclasses.is_dataclass(each) and each not in (*ITEMS, *EXPLANATION)]
     return ["\n", "\n\n".join(conventions), "\n", *_classes(structures), *_functions(EXPORTED)]
 
 
