@@ -74,6 +74,8 @@ class Stream(_core.Stream):
     """the function that the worker carries out now, if it is one"""
     goes_on_after_failure: bool
     """whether tasks run although one before them has failed"""
+    beside: "list[Stream]"
+    """streams that carry out a part of what is queued here: other streams of launched graphs"""
     cancelled = False
     """what is queued is dropped for good"""
     aborts = 0
@@ -93,6 +95,7 @@ class Stream(_core.Stream):
         )
         self._running = []
         self.goes_on_after_failure = goes_on_after_failure
+        self.beside = []
         cls._live.add(self)
         _release_dropped()
         return self
@@ -183,6 +186,9 @@ class Stream(_core.Stream):
         self.abort_code = code
         self.aborts += 1
         self.abort()
+        for stream in self.beside:
+            if not stream.is_idle():
+                stream.drop_queued(code)
 
     def cancel(self) -> None:
         """Drop what is queued for good: the process ends."""

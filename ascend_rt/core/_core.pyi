@@ -322,6 +322,8 @@ class Graph:
     def hand_over(self, stream: int, line: str, mark: int, /) -> None:
         """record, and the stream is clean behind it: who waits for the mark has what failed."""
     def wait(self, stream: int, line: str, mark: int, /) -> None: ...
+    def join(self, stream: int, line: str, mark: int, /) -> None:
+        """wait, and not left out behind a failure."""
     def call(
         self,
         stream: int,

@@ -57,8 +57,7 @@ static void free_graph(PyObject *object)
 static struct task *add(struct graph_object *self, unsigned stream, enum task_kind kind, unsigned mark, PyObject *line,
                         PyObject *kept)
 {
-    bool has_mark = kind == TASK_RECORD || kind == TASK_HAND_OVER || kind == TASK_WAIT;
-    if (stream >= self->graph->nstreams || (has_mark && mark >= self->graph->nmarks))
+    if (stream >= self->graph->nstreams || (has_mark(kind) && mark >= self->graph->nmarks))
         return PyErr_Format(PyExc_ValueError, "no stream %u or no mark %u of this graph", stream, mark), NULL;
     if (PyList_Append(self->keeps, line) < 0 || PyList_Append(self->keeps, kept) < 0)
         return NULL;
@@ -154,6 +153,12 @@ static PyObject *graph_hand_over(PyObject *object, PyObject *args)
 static PyObject *graph_wait(PyObject *object, PyObject *args)
 {
     return add_mark(object, args, TASK_WAIT);
+}
+
+/* join(stream, line, mark) */
+static PyObject *graph_join(PyObject *object, PyObject *args)
+{
+    return add_mark(object, args, TASK_JOIN);
 }
 
 static bool note_communicator(struct graph_object *self, PyObject *communicator)
@@ -349,6 +354,7 @@ static PyMethodDef methods[] = {
     {"record", graph_record, METH_VARARGS, "Add the record of a mark."},
     {"hand_over", graph_hand_over, METH_VARARGS, "Add the record of a mark which takes the failure of the stream away."},
     {"wait", graph_wait, METH_VARARGS, "Add a wait for a mark."},
+    {"join", graph_join, METH_VARARGS, "Add a wait for a mark that is not left out behind a failure."},
     {"call", graph_call, METH_VARARGS, "Add a collective; or say what is missing for it."},
     {"transfer", graph_transfer, METH_VARARGS, "Add sends and receives; or say for which peer staging is missing."},
     {"launch", graph_launch_on, METH_O, "Queue all of it on so many streams."},

@@ -38,7 +38,7 @@ void graph_free(struct graph *graph, void (*release)(struct task *task))
     free_launch(graph->spare);
     for (uint32_t stream = 0; graph->sequences && stream < graph->nstreams; stream++) {
         struct sequence *sequence = &graph->sequences[stream];
-        for (uint32_t place = 0; place < sequence->ntasks; place++)
+        for (uint32_t place = 0; release && place < sequence->ntasks; place++)
             release(&sequence->tasks[place]);
         free(sequence->tasks);
     }
@@ -64,9 +64,14 @@ static bool grow(void **items, uint32_t n, uint32_t *room, size_t nbytes)
     return true;
 }
 
+bool has_mark(enum task_kind kind)
+{
+    return kind == TASK_RECORD || kind == TASK_HAND_OVER || kind == TASK_WAIT || kind == TASK_JOIN;
+}
+
 static bool is_varying(enum task_kind kind)
 {
-    return kind == TASK_CALL || kind == TASK_TRANSFER || kind == TASK_RECORD || kind == TASK_HAND_OVER || kind == TASK_WAIT;
+    return has_mark(kind) || kind == TASK_CALL || kind == TASK_TRANSFER;
 }
 
 struct task *graph_add(struct graph *graph, uint32_t stream, enum task_kind kind, uint32_t mark)
@@ -79,7 +84,7 @@ struct task *graph_add(struct graph *graph, uint32_t stream, enum task_kind kind
     graph->spare = NULL;
     if (is_varying(kind))
         graph->varying[graph->nvarying++] = (struct varying){.stream = stream, .place = sequence->ntasks, .mark = mark};
-    if (kind == TASK_WAIT)
+    if (kind == TASK_WAIT || kind == TASK_JOIN)
         graph->waits[mark]++;
     struct task *task = &sequence->tasks[sequence->ntasks++];
     *task = (struct task){.kind = kind};

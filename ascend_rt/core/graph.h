@@ -39,8 +39,11 @@ struct launch {
 
 /* NULL: no memory. */
 struct graph *graph_new(uint32_t nstreams, uint32_t nmarks);
-/* When no launch of it is under way.  What tasks point to (transfers, splits, dimensions) is freed as they are told to be. */
+/* When no launch of it is under way.  `release` frees what a task points to (transfer, split, dimensions); NULL: nothing is
+ * the graph's own. */
 void graph_free(struct graph *graph, void (*release)(struct task *task));
+/* Whether it records a mark or waits for one. */
+bool has_mark(enum task_kind kind);
 /* A zeroed task behind the others of its stream, to be filled in; valid until the next one is added.  NULL: no memory.
  * A transfer is one that can be issued, and was not. */
 struct task *graph_add(struct graph *graph, uint32_t stream, enum task_kind kind, uint32_t mark);

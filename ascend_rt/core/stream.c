@@ -244,7 +244,8 @@ static struct failure *run_task(struct stream *stream, struct task *task, struct
         hand_over(stream, task, poisoned);
         return NULL;
     case TASK_WAIT:
-        failure = runs ? wait_for_mark(stream, task) : NULL;
+    case TASK_JOIN:
+        failure = runs || (task->kind == TASK_JOIN && !is_dropped(task)) ? wait_for_mark(stream, task) : NULL;
         atomic_fetch_sub_explicit(&task->mark->waits, 1, memory_order_release);
         return failure;
     default:

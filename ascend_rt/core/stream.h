@@ -42,6 +42,7 @@ enum task_kind {
     TASK_RECORD,
     TASK_HAND_OVER, /* a record behind which the stream is clean: who waits for the mark has the failure */
     TASK_WAIT,
+    TASK_JOIN, /* a wait that is not left out behind a failure: what it waits for is a part of this stream's work */
     TASK_SET_FLAG,
     TASK_TAKE_FLAG,
     TASK_WRITE_VALUE,
@@ -86,7 +87,7 @@ struct task {
             uint64_t value, timeout_ns;
             enum value_test test;
         } word;
-        struct mark *mark; /* TASK_RECORD, TASK_HAND_OVER, TASK_WAIT */
+        struct mark *mark; /* TASK_RECORD, TASK_HAND_OVER, TASK_WAIT, TASK_JOIN */
         struct {
             /* Runs on the worker; 0, or a number by which the issuing side knows what went wrong. */
             uint32_t (*run)(void *context);

@@ -6,7 +6,6 @@ stream beside hands what fails on it over to the stream that was launched on.
 """
 
 import functools
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ from .placement import Array, address_of, array_of, dtype_named
 
 if TYPE_CHECKING:
     from .graph import Graph
-
-_beside: "weakref.WeakKeyDictionary[Stream, list[Stream]]" = weakref.WeakKeyDictionary()
 
 
 class Prepared:
@@ -72,7 +69,7 @@ class Prepared:
                 self._core.record(*place, self._marks.behind[node.id])
         for column, mark in self._marks.ends.items():
             self._core.hand_over(column, graph.name, mark)
-            self._core.wait(0, graph.name, mark)
+            self._core.join(0, graph.name, mark)
 
     def _add_node(self, node: Node, place: tuple[int, str]) -> None:
         task = node.task
@@ -162,9 +159,12 @@ class _Marks:
 
 def streams_beside(stream: Stream, count: int) -> list[Stream]:
     """So many streams that belong to a stream: the same for all graphs that are launched there."""
-    beside = _beside.setdefault(stream, [])
-    while len(beside) < count:
-        beside.append(Stream(goes_on_after_failure=stream.goes_on_after_failure))
-    for one in beside[:count]:
-        one.set_goes_on_after_failure(stream.goes_on_after_failure)
-    return beside[:count]
+    while len(stream.beside) < count:
+        stream.beside.append(Stream(goes_on_after_failure=stream.goes_on_after_failure))
+    beside = stream.beside[:count]
+    for one in beside:
+        if one.is_idle():
+            one.take_failure()  # of work that was dropped: told to who dropped it
+        if one.goes_on_after_failure != stream.goes_on_after_failure:
+            one.set_goes_on_after_failure(stream.goes_on_after_failure)
+    return beside

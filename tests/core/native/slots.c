@@ -36,8 +36,6 @@ static void place(const struct slot *slot, struct operand *operand, struct dice 
     operand->base = roll_below(dice, 2) ? operand->device : operand->plain;
     operand->step = count ? 1 + roll_below(dice, 2) : 1;
     EXPECT(count * item * 2 <= REGION_NBYTES);
-    for (size_t i = 0; i < REGION_NBYTES; i++)
-        operand->base[i] = (unsigned char)(i * 5 + slot->rank);
     int64_t shape = (int64_t)count, stride = operand->step * (int64_t)item;
     EXPECT(view_strided(&operand->view, &operand->dimensions, operand->base, item, 1, &shape, &stride));
 }
@@ -54,9 +52,16 @@ static uint64_t out_count(const struct slot *slot)
 
 void slot_prepare(struct slot *slot, struct dice *dice, uint64_t round)
 {
-    const struct drawn *drawn = &slot->drawn;
     place(slot, &slot->in, dice, in_count(slot));
     place(slot, &slot->out, dice, out_count(slot));
+    slot_refill(slot, round);
+}
+
+void slot_refill(struct slot *slot, uint64_t round)
+{
+    const struct drawn *drawn = &slot->drawn;
+    for (size_t i = 0; i < REGION_NBYTES; i++)
+        slot->in.base[i] = slot->out.base[i] = (unsigned char)(i * 5 + slot->rank);
     for (uint64_t i = 0; i < in_count(slot); i++)
         store_element(drawn->dtype, slot->in.base, i * (uint64_t)slot->in.step, element_of(round, slot->rank, i, drawn));
     memcpy(slot->in.image, slot->in.base, REGION_NBYTES);

@@ -26,6 +26,8 @@ void slot_open(struct slot *slot, struct arena *arena, uint32_t rank, uint32_t s
 void slot_close(struct slot *slot);
 /* Places the operands of `drawn` and fills IN. */
 void slot_prepare(struct slot *slot, struct dice *dice, uint64_t round);
+/* Fills IN for another round, where it was placed before. */
+void slot_refill(struct slot *slot, uint64_t round);
 /* OUT holds the result, if it is done; every other byte is as it was. */
 void slot_compare(struct slot *slot, uint64_t round, bool done);
 
