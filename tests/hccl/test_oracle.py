@@ -23,7 +23,7 @@ from ascend_rt import hccl
 from ascend_rt.hccl.device_dtypes import REDUCIBLE
 from ascend_rt.hccl.types import HcclDataType, dtype_of_number
 from ascend_rt.plan.choice import TABLE, Row
-from ascend_rt.plan.registry import names
+from ascend_rt.plan.registry import names, parameters
 from ascend_rt.testing import RankPool
 
 pytestmark = pytest.mark.processes
@@ -280,10 +280,19 @@ def exchange(comm: rt.Communicator, case: Case, x: Any, out: Any, stream: rt.Str
     case.result = out
 
 
+def draw_algorithm(kind: str, common: np.random.Generator, size: int) -> Row:
+    """One of the collective's; one for several servers has some, of equally many ranks each unless it is AHC."""
+    name = str(common.choice(names(kind)))
+    if "servers" not in parameters(kind, name):
+        return Row(kind, name)
+    each = int(common.choice([ranks for ranks in range(1, size + 1) if name == "AHC" or size % ranks == 0]))
+    servers = tuple(tuple(range(first, min(first + each, size))) for first in range(0, size, each))
+    return Row(kind, name, options=(("servers", servers),))
+
+
 def run_cases(comm: rt.Communicator, seed: int, cases: int, most: int = MOST_COUNT) -> list[str]:
     common, own = np.random.default_rng(seed), np.random.default_rng([seed, comm.rank])
-    rows = [Row(kind, str(common.choice(sorted(names(kind))))) for kind in KINDS]
-    comm._table = (*rows, *TABLE)
+    comm._table = (*(draw_algorithm(kind, common, comm.size) for kind in KINDS), *TABLE)
     streams, kinds = [rt.Stream() for _ in range(3)], kinds_in_turn(common)
     wrong = []
     while cases > 0:
