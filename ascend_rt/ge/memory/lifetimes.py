@@ -46,15 +46,14 @@ def lifetimes(
     alone      buffers that share memory with none
     in_place   buffers that may take over the place of one that is used no more, or be taken over
     """
-    nodes = graph.nodes
     ordered = graph.order.matrix()
-    used = {name: np.array([_uses(node, name) for node in nodes], np.bool_) for name in names}
+    used = _uses(graph.nodes, names)
     fixed = {*first, *last, *alone}
     chains = _chains(graph, [name for name in in_place if name in used and name not in fixed], used, ordered)
     taken = {name for chain in chains.values() for name in chain[1:]}
     places = tuple(chains.get(name, (name,)) for name in names if name not in taken)
     uses = np.array([np.logical_or.reduce([used[name] for name in place]) for place in places], np.bool_)
-    uses = uses.reshape(len(places), len(nodes))
+    uses = uses.reshape(len(places), len(graph.nodes))
     before = _all_before(uses, ordered)
     for place, (name, *_) in enumerate(places):
         if name in alone or name in last or not uses[place].any():
@@ -64,8 +63,13 @@ def lifetimes(
     return Lifetimes(places, before)
 
 
-def _uses(node: Node, name: str) -> bool:
-    return node.is_opaque or any(span.buffer == name for span in (*node.reads, *node.writes))
+def _uses(nodes: Sequence[Node], names: Sequence[str]) -> dict[str, Matrix]:
+    """By buffer, which of the nodes use it."""
+    used = {name: np.zeros(len(nodes), np.bool_) for name in names}
+    for row, node in enumerate(nodes):
+        for name in names if node.is_opaque else {span.buffer for span in (*node.reads, *node.writes)} & used.keys():
+            used[name][row] = True
+    return used
 
 
 def _all_before(uses: Matrix, ordered: Matrix) -> Matrix:
