@@ -19,7 +19,7 @@ from ascend_rt.hccl.groups import Place, form
 from ascend_rt.plan.choice import DTYPES, UNBOUNDED, Row, choose
 from ascend_rt.plan.collectives import COLLECTIVES
 from ascend_rt.plan.model import SHIPPED, Constants, Machine
-from ascend_rt.plan.registry import listing, parameters
+from ascend_rt.plan.registry import listing, names
 from ascend_rt.testing import RankPool
 
 pytestmark = pytest.mark.processes
@@ -304,28 +304,38 @@ def test_explain_refuses_what_does_not_exist(ranks: RankPool) -> None:
 # ---- bits ----
 
 
-def digests(comm: Any, collective: str, algorithm: str, runs: int) -> set[str]:
-    """Of the results of the same call, before which each rank sleeps for as long as it likes."""
-    spread = "servers" in parameters(collective, algorithm)
-    group = made(comm, TWO_BY_TWO if spread else (), "bits", ASCEND_RT_ALGO=f"{collective}={algorithm}")
-    assert group.explain(collective, 8000).algorithm == algorithm
-    x, lateness, found = values(comm, 2000, 7), np.random.default_rng(), set()
-    for _ in range(runs):
-        time.sleep(lateness.random() * 0.002)
-        found.add(hashlib.sha256(np.ascontiguousarray(call(group, collective, x))).hexdigest())
-    group.destroy()
+Pairs = list[tuple[str, str]]
+BATCHES: list[Pairs] = [
+    [(kind, names(kind)[number]) for kind in REDUCING if number < len(names(kind))]
+    for number in range(max(len(names(kind)) for kind in REDUCING))
+]
+"""Every algorithm that folds, one of each collective at a time."""
+
+
+def asking_for(pairs: Pairs) -> str:
+    return "/".join(map("=".join, pairs))
+
+
+def digests(comm: Any, runs: int) -> dict[tuple[str, str], int]:
+    """How many results the same call has, before which each rank sleeps for as long as it likes, by each algorithm."""
+    x, lateness, found = values(comm, 2000, 7), np.random.default_rng(), {}
+    for pairs in BATCHES:
+        group = made(comm, TWO_BY_TWO, "bits", ASCEND_RT_ALGO=asking_for(pairs))
+        for kind, algorithm in pairs:
+            assert choose(kind, comm.size, 8000, FP32, table=group._table).algorithm == algorithm
+            bits = set()
+            for _ in range(runs):
+                time.sleep(lateness.random() * 0.002)
+                bits.add(hashlib.sha256(np.ascontiguousarray(call(group, kind, x))).hexdigest())
+            found[kind, algorithm] = len(bits)
+        group.destroy()
     return found
-
-
-def all_digests(comm: Any, runs: int) -> dict[tuple[str, str], int]:
-    return {pair: len(digests(comm, *pair, runs)) for pair in listing() if pair[0] in REDUCING}
 
 
 @pytest.mark.parametrize("runs", [2, pytest.param(50, marks=pytest.mark.thorough)])
 def test_the_same_bits_in_every_run_whoever_comes_late(ranks: RankPool, runs: int) -> None:
-    for found in ranks.run(4, all_digests, runs, timeout=100):
-        assert {pair: number for pair, number in found.items() if number != 1} == {}
-        assert len(found) == sum(kind in REDUCING for kind, _ in listing())
+    every = dict.fromkeys((pair for pair in listing() if pair[0] in REDUCING), 1)
+    assert ranks.run(4, digests, runs, timeout=100) == [every] * 4
 
 
 LAYOUTS = ((), (0, 0, 0, 0), (0, 0, 1, 1), (0, 1, 2, 3), (0, 1, 1, 1))
@@ -342,14 +352,15 @@ def in_rank_order(comm: Any, count: int, layouts: int) -> dict[str, Any]:
     for each in every[1:]:
         want = want + each
     wrong = {}
-    for number, (collective, algorithm) in enumerate(pair for pair in listing() if pair[0] in REDUCING):
+    for number, pairs in enumerate(BATCHES):
         for servers in (*LAYOUTS, *LAYOUTS)[number % len(LAYOUTS) :][:layouts]:
-            asked = {"ASCEND_RT_ALGO": f"{collective}={algorithm}", "HCCL_DETERMINISTIC": "strict"}
+            asked = {"ASCEND_RT_ALGO": asking_for(pairs), "HCCL_DETERMINISTIC": "strict"}
             group = made(comm, servers, "strict", **asked)
-            got = call(group, collective, rt.array(x) if number % 2 else x)
-            own = want[comm.rank * count : (comm.rank + 1) * count] if collective == "reduce_scatter" else want
-            if got is not None and got.tobytes() != own.tobytes():
-                wrong[f"{collective} {algorithm} {servers}"] = (got, own)
+            for kind, algorithm in pairs:
+                got = call(group, kind, rt.array(x) if number % 2 else x)
+                own = want[comm.rank * count : (comm.rank + 1) * count] if kind == "reduce_scatter" else want
+                if got is not None and got.tobytes() != own.tobytes():
+                    wrong[f"{kind} {algorithm} {servers}"] = (got, own)
             group.destroy()
     return wrong
 

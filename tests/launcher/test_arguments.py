@@ -103,3 +103,10 @@ def test_sizes(text: str, nbytes: int) -> None:
 def test_nonsense_is_refused(parse: Callable[[str], object], text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         parse(text)
+
+
+def test_tune_takes_a_number_of_ranks() -> None:
+    parse = arguments.parser().parse_args
+    assert [parse(words).tune for words in ([], ["--tune"], ["--tune=4"])] == [None, 8, 4]
+    with pytest.raises(SystemExit):
+        parse(["--tune=1"])

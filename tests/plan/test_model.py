@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_rt.plan import COLLECTIVES, listing
@@ -33,7 +33,7 @@ def test_bytes_touched_are_those_of_the_formulas(p):
         assert as_written(collective, algorithm, p).touched == touched, (collective, algorithm)
 
 
-@pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 8, 13, 16])
+@pytest.mark.parametrize("p", [2, 3, 4, 5, 7, 8, 12])
 def test_nothing_beats_the_mesh_in_anything(p):
     """So it is predicted to be the fastest, whatever the constants of the machine are."""
     for collective, algorithm in listing():
@@ -44,6 +44,7 @@ def test_nothing_beats_the_mesh_in_anything(p):
 constants = st.builds(Constants, *[st.floats(0, 1e3)] * len(Constants._fields))
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(st.integers(1, 9), constants, st.sampled_from(listing()), st.integers(2, 8))
 def test_a_prediction_is_the_formula(cores, machine, pair, p):
     nbytes, spec = 4096, COLLECTIVES[pair[0]]
