@@ -27,7 +27,7 @@ READ_AT_START = re.compile(r"PYTHON|LD_|OMP_|KMP_|GOMP_|OPENBLAS_|GOTO_|MKL_|BLI
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(BLAS_THREADS, "1")
 # Folders in which `import acl` and `import hccl` find what leads to ascend_rt.acl and ascend_rt.hccl.
-CANN_NAMES = [str(Path(__file__).parents[1] / folder) for folder in ("acl/pyacl", "hccl/pyhccl")]
+CANN_NAMES = [str(Path(__file__).parents[1] / folder) for folder in ("ge/pyacl", "hccl/pyhccl")]
 USAGE_ERROR, CANNOT_START, NOT_FOUND = 2, 1, 127
 
 

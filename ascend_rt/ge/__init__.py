@@ -16,7 +16,9 @@ compile_model, load         the graphs of all ranks in one file; see docs/atc.md
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
+from .. import acl as _acl
 from ..acl.recording import Mode
+from . import mdl
 from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
 from .builder import Builder
@@ -83,7 +85,10 @@ __all__ = [
     "graph",
     "is_capturing",
     "load",
+    "mdl",
     "plan_memory",
     "refuse_ranks",
     "share",
 ]
+
+_acl._bring("mdl", lambda: mdl)

@@ -8,10 +8,12 @@ import types
 
 from docstrings import first_paragraph, names_called_with, status
 
-from ascend_rt import acl, hccl
+from ascend_rt import acl, ge, hccl
 
 ACL = """
     init finalize finalize_reference get_version get_soc_name data_type_size get_recent_err_msg get_cann_version
+    create_data_buffer destroy_data_buffer get_data_buffer_addr get_data_buffer_size get_data_buffer_size_v2
+    update_data_buffer
 """
 RT = {
     "device": """
@@ -63,11 +65,20 @@ COMMUNICATORS = """
     HcclCommUnsetMemoryRange HcclCommActivateCommMemory HcclCommDeactivateCommMemory HcclCommSymWinRegister
     HcclCommSymWinDeregister HcclCommSymWinGet HcclSymWinGetPeerPointer HcclCommWorkingDevNicSet HcclConfigGetInfo
 """
+MDL = """
+    load_from_file load_from_mem load_from_file_with_mem load_from_mem_with_mem query_size query_size_from_mem unload
+    create_desc destroy_desc get_desc get_desc_from_file get_desc_from_mem get_num_inputs get_num_outputs
+    get_input_size_by_index get_output_size_by_index get_input_dims get_input_dims_v2 get_output_dims
+    get_cur_output_dims get_input_name_by_index get_output_name_by_index get_input_format get_output_format
+    get_input_data_type get_output_data_type get_input_index_by_name get_output_index_by_name create_dataset
+    destroy_dataset add_dataset_buffer get_dataset_num_buffers get_dataset_buffer execute execute_async
+"""
 
 GROUPS = [
     ("acl", acl, ACL),
     *((f"acl.rt: {noun}", acl.rt, names) for noun, names in RT.items()),
     ("acl.util", acl.util, UTIL),
+    ("acl.mdl", ge.mdl, MDL),
 ]
 HEADER = """\
 # Every function of pyACL

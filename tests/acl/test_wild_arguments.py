@@ -60,8 +60,8 @@ def test_the_last_error_is_told_until_it_is_taken(device: int) -> None:
 def test_what_has_no_meaning_here_says_so(device: int) -> None:
     assert acl.rt.set_exception_info_callback(print) == acl.ACL_ERROR_FEATURE_UNSUPPORTED
     assert "no kernel runs here" in acl.get_recent_err_msg()
-    with pytest.raises(AttributeError, match=r"acl\.mdl needs models, and ascend_rt has none"):
-        _ = acl.mdl
+    with pytest.raises(AttributeError, match=r"acl\.blas needs operators, and ascend_rt has none"):
+        _ = acl.blas
     with pytest.raises(AttributeError, match="module 'acl' has no attribute 'rtt'"):
         _ = acl.rtt
 

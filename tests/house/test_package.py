@@ -41,7 +41,7 @@ def test_only_ascend_rt_lands_in_site_packages() -> None:
     tops = {path.parts[0] for path in importlib.metadata.files("ascend_rt") or []}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"..", "ascend_rt"}
     scripts = {path.name for path in importlib.metadata.files("ascend_rt") or [] if path.parts[0] == ".."}
-    assert scripts == {"hccl-run"}
+    assert scripts == {"hccl-atc", "hccl-run"}
 
 
 @pytest.mark.proof

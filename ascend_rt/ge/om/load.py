@@ -28,11 +28,14 @@ def load(path: str | Path, communicator: "Communicator | None" = None) -> Graph:
     ModelFileError (545001): the file is no .om of ours, is damaged, or for another number of ranks; with the field that
     is wrong. DeviceMemoryError: there is no room.
     """
-    communicator = communicator or init()
-    model = Model.from_bytes(Path(path).read_bytes())
+    return bind(Model.from_bytes(Path(path).read_bytes()), communicator or init())
+
+
+def bind(model: Model, communicator: "Communicator") -> Graph:
+    """See load."""
     if len(model.ranks) != communicator.size:
         has = f"communicator {communicator.name!r} has {communicator.size}"
-        raise ModelFileError(f"{path} is for {len(model.ranks)} ranks; {has}")
+        raise ModelFileError(f"the .om is for {len(model.ranks)} ranks; {has}")
     own = model.ranks[communicator.rank]
     graph = own.graph
     for name, group in graph.groups.items():

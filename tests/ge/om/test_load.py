@@ -50,4 +50,4 @@ def test_ranks_load_one_file_and_run(ranks: RankPool, tmp_path: Path) -> None:
         part = [1] if rank % 2 else [0, 2]
         assert results == [[sum(r + 10 * i + 7 for r in of) for of in (range(3), part)] for i in range(2)]
         assert sizes == ({"world": 3, "odd": 1} if rank % 2 else {"world": 3, "even": 2})
-        assert "step.of_two is for 2 ranks; communicator 'world" in refused
+        assert "the .om is for 2 ranks; communicator 'world" in refused

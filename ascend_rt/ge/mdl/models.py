@@ -1,0 +1,138 @@
+"""Models: loading an .om and giving it back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...acl import device as local
+from ...acl.errors import AclError
+from ...acl.handles import Handles
+from ...acl.host_pointers import ptr_to_bytes
+from ...acl.return_codes import integer, returns_code, returns_value_and_code
+from ...hccl.world import init
+from ..graph import Graph
+from ..nodes import Buffer, Role
+from ..om.errors import ModelFileError
+from ..om.load import bind, memory_for
+from ..om.model import Model, RankModel
+
+if TYPE_CHECKING:
+    from ...acl.stream import Stream
+
+ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID = 145002
+
+
+@dataclass
+class Loaded:
+    """A model in memory. stream: of blocking calls."""
+
+    graph: Graph
+    stream: "Stream | None" = None
+
+    @property
+    def inputs(self) -> list[Buffer]:
+        return buffers(self.graph, Role.INPUT)
+
+    @property
+    def outputs(self) -> list[Buffer]:
+        return buffers(self.graph, Role.OUTPUT)
+
+
+models: Handles[Loaded] = Handles("model")
+
+
+def buffers(graph: Graph, role: Role) -> list[Buffer]:
+    """Its inputs or outputs, in the order in which they were made."""
+    return [buffer for buffer in graph.buffers.values() if buffer.role is role]
+
+
+@returns_value_and_code
+def load_from_file(path: str, /) -> int:
+    """(model, ret): this rank's graph of an .om, with memory of its own.
+
+    Where it is for several ranks, all ranks of the job call it. 145002: the file cannot be read; 545001: it is no .om
+    of hccl-atc, is damaged, or for another number of ranks; acl.get_recent_err_msg says which field. 207001: no room.
+    """
+    return _load(read(path))
+
+
+@returns_value_and_code
+def load_from_mem(ptr: int, size: int, /) -> int:
+    """(model, ret): load_from_file, of the file's bytes in host memory, which are not needed any more then."""
+    return _load(ptr_to_bytes(ptr, size))
+
+
+@returns_value_and_code
+def load_from_file_with_mem(path: str, work_ptr: int, work_size: int, weight_ptr: int, weight_size: int, /) -> int:
+    """(model, ret): load_from_file. The memory is not used: models have their own."""
+    return _load(read(path))
+
+
+@returns_value_and_code
+def load_from_mem_with_mem(
+    ptr: int, size: int, work_ptr: int, work_size: int, weight_ptr: int, weight_size: int, /
+) -> int:
+    """(model, ret): load_from_mem. The memory is not used: models have their own."""
+    return _load(ptr_to_bytes(ptr, size))
+
+
+def query_size(path: str, /) -> tuple[int, int, int]:
+    """(work size, weight size, ret): bytes of planned memory and of constants, of the rank that needs most."""
+    sizes, ret = _sizes_of_file(path)
+    return (*sizes, ret) if isinstance(sizes, tuple) else (0, 0, ret)
+
+
+def query_size_from_mem(ptr: int, size: int, /) -> tuple[int, int, int]:
+    """(work size, weight size, ret): query_size, of the file's bytes in host memory."""
+    sizes, ret = _sizes_of_memory(ptr, size)
+    return (*sizes, ret) if isinstance(sizes, tuple) else (0, 0, ret)
+
+
+@returns_code
+def unload(model: int, /) -> None:
+    """ret: launches that are queued still run. 107017: no such model."""
+    models.remove(integer("model", model)).graph.destroy()
+
+
+def read(path: str) -> bytes:
+    """AclError (145002): it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        text = f"ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID (145002): {error}"
+        raise AclError(ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID, text) from None
+
+
+def own_graph(data: bytes) -> Graph:
+    """Of this rank, or of the only one; bound to nothing."""
+    ranks = Model.from_bytes(data).ranks
+    rank = 0 if len(ranks) == 1 else init().rank
+    if rank >= len(ranks):
+        raise ModelFileError(f"the .om is for {len(ranks)} ranks, and this is rank {rank}")
+    return ranks[rank].graph
+
+
+def _load(data: bytes) -> int:
+    model = Model.from_bytes(data)
+    alone = len(model.ranks) == 1 and not model.ranks[0].graph.groups
+    graph = _alone(model.ranks[0]) if alone else bind(model, init())
+    return models.add(Loaded(graph))
+
+
+def _alone(rank: RankModel) -> Graph:
+    return rank.graph.bind(memory_for(rank, local.in_use().memory), {})
+
+
+@returns_value_and_code
+def _sizes_of_file(path: str) -> tuple[int, int]:
+    return _sizes(read(path))
+
+
+@returns_value_and_code
+def _sizes_of_memory(ptr: int, size: int) -> tuple[int, int]:
+    return _sizes(ptr_to_bytes(ptr, size))
+
+
+def _sizes(data: bytes) -> tuple[int, int]:
+    ranks = Model.from_bytes(data).ranks
+    return max(rank.plan["peak"] for rank in ranks), max(sum(map(len, rank.weights.values())) for rank in ranks)
