@@ -155,14 +155,15 @@ def test_interrupt_of_a_queued_wait(start_job: Callable[..., Any], script: Calla
     source = """
 if comm.rank != 1:
     queue(3)
-print("ready", comm.rank, flush=True)
 try:
-    time.sleep(600 if comm.rank == 1 else 0)
+    print("ready", comm.rank, flush=True)
+    if comm.rank != 1:
+        stream.synchronize()
+    time.sleep(600)
 except KeyboardInterrupt:
-    while any(comm._membership.segment.rank_line(rank).state <= 2 for rank in (0, 2)):
+    while comm.rank == 1 and any(comm._membership.segment.rank_line(rank).state <= 2 for rank in (0, 2)):
         time.sleep(0.01)  # the others are not to fail of its end before they are interrupted
     raise
-stream.synchronize()
 """
     job = start_job(script(HEAD + source), n=3)
     job.read_until("ready 0", "ready 1", "ready 2")

@@ -128,7 +128,7 @@ def test_packed_plans_do_what_numpy_does(variant, **drawn):
 
 
 @pytest.mark.thorough
-@settings(max_examples=60, deadline=None, derandomize=False, print_blob=True)
+@settings(max_examples=25, deadline=None, derandomize=False, print_blob=True)
 @given(**DRAWN)
 def test_packed_plans_do_what_numpy_does_whatever_is_drawn(variant, **drawn):
     run_packed_plans(variant, **drawn)
