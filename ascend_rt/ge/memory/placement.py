@@ -119,15 +119,13 @@ class Items:
 def first_fit(items: Items, order: Sequence[int]) -> Fit:
     """Puts items down in this order, each as low as it can lie."""
     sizes, neighbours = items.sizes, items.neighbours
-    offsets = [-1] * len(sizes)
+    offsets, tops = [0] * len(sizes), [0] * len(sizes)  # a top of 0: it does not lie yet
     peak = 0
     for item in order:
-        taken = [
-            (offsets[other] - start - sizes[buffer], offsets[other] - start + sizes[other])
-            for buffer, start in zip(items.members[item], items.starts[item], strict=True)
-            for other in neighbours[buffer]
-            if offsets[other] >= 0
-        ]
+        taken: list[tuple[int, int]] = []
+        for buffer, start in zip(items.members[item], items.starts[item], strict=True):
+            shift = start + sizes[buffer]
+            taken += [(offsets[other] - shift, tops[other] - start) for other in neighbours[buffer] if tops[other]]
         taken.sort()
         base = 0
         for highest_below, lowest_above in taken:
@@ -137,6 +135,7 @@ def first_fit(items: Items, order: Sequence[int]) -> Fit:
                 base = lowest_above
         for buffer, start in zip(items.members[item], items.starts[item], strict=True):
             offsets[buffer] = base + start
+            tops[buffer] = base + start + sizes[buffer]
         peak = max(peak, base + items.total[item])
     return Fit(offsets, peak)
 
