@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from ascend_rt.testing import RankPool
+
 pytestmark = pytest.mark.processes
 
 RANK = "import os, signal, sys\nrank = int(os.environ['RANK_ID'])\n"
@@ -31,18 +33,19 @@ RANK = "import os, signal, sys\nrank = int(os.environ['RANK_ID'])\n"
     ],
 )
 def test_end_of_one_rank(
-    hccl_run: Callable[..., Any], script: Callable[..., Any], ending: str, code: int, says: str | None
+    ranks: RankPool, script: Callable[..., Any], ending: str, code: int, says: str | None
 ) -> None:
     """Rank 1 ends in some way, rank 0 well; the rank's end is the job's, said last and once."""
-    outcome = hccl_run(script(f"{RANK}if rank == 1: {ending}\n"))
-    assert outcome.code == code
-    assert outcome.out == ""
+    ended = ranks.hccl_run(["-n", "2", str(script(f"{RANK}if rank == 1: {ending}\n"))])
+    assert ended.exit_code == code
+    assert ended.stdout == ""
     if says is None:
-        assert outcome.err == ""
+        assert ended.stderr == ""
     else:
-        last = outcome.err.splitlines()[-1]
+        last = ended.stderr.splitlines()[-1]
         assert re.search(rf"rank 1 \(process \d+\) failed first, after [\d.]+ s: {says}; .*exit code is {code}$", last)
-        assert outcome.err.count("failed first") == 1
+        assert ended.stderr.count("failed first") == 1
+        assert "ascend_rt/launcher/" not in ended.stderr
 
 
 def test_traceback_is_the_programs_own(hccl_run: Callable[..., Any], script: Callable[..., Any]) -> None:
