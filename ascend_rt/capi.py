@@ -5,6 +5,9 @@ is an aclDataType (ACL_FLOAT16 is 1), where HcclAllReduce and its like read it a
 """
 
 # ruff: noqa: N802, N816  the names are C's
+import re
+from typing import Any
+
 from . import acl, hccl
 from .acl.constants import aclDataType
 from .acl.return_codes import integer, set_recent_err_msg
@@ -171,6 +174,14 @@ def hcclReduceScatter(
 ) -> HcclResult:
     """HcclReduceScatter."""
     return c_api.HcclReduceScatter(send, recv, recv_count, _as_acl(dtype), op, comm, stream)
+
+
+def __getattr__(name: str) -> Any:
+    """aclmdlRI...: those of acl.mdl, which comes with ascend_rt.ge. AttributeError: that was not imported."""
+    words = re.findall("[A-Z][a-z]*", name.removeprefix("aclmdlRI"))
+    if name.startswith("aclmdlRI") and words:
+        return getattr(acl.mdl, "ri_" + "_".join(words).lower())
+    raise AttributeError(f"module 'ascend_rt.capi' has no attribute {name!r}")
 
 
 def _as_acl(dtype: int) -> int:

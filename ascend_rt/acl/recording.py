@@ -46,6 +46,8 @@ class Recorder(Protocol):
     mode: Mode
     thread: int
     """which began it"""
+    why_invalid: str
+    """what was done that is forbidden, and where; "" if nothing was"""
 
     def kernel(
         self,
@@ -197,6 +199,11 @@ _under_way: list[Recorder] = []
 _thread = threading.local()
 watchers: list[Callable[[bool], None]] = []
 """Told when there is a recording (True) and when there is none any more (False)."""
+
+
+def is_recording(recorder: Recorder) -> bool:
+    """Whether a recording has begun and not ended."""
+    return recorder in _under_way
 
 
 def is_active() -> bool:

@@ -199,6 +199,11 @@ class Graph:
         bound._hold_communicators()
         return bound
 
+    def trace(self, *, is_verbose: bool = False) -> str:
+        """As text that chrome://tracing and Perfetto read: a row for each stream, tasks in their order, without times;
+        with what each reads and writes if it is verbose."""
+        return text.trace(self, is_verbose)
+
     def to_json(self) -> str:
         """As text that `from_json` reads. ValueError where a kernel or an argument of one has no such form."""
         return json_form.dump(self)

@@ -43,6 +43,10 @@ class Order:
         self._clocks = np.zeros((len(nodes), len(self.streams)), np.int32)
         self._run(nodes)
 
+    def row(self, id: int) -> int:
+        """The place of a node among those that were given."""
+        return self._row[id]
+
     def before(self, first: int, second: int) -> bool:
         """Whether node `first` is done when node `second` begins (ids). KeyError: no such node."""
         row, other = self._row[first], self._row[second]

@@ -1,5 +1,6 @@
 """A graph as people read it."""
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,21 @@ def headline(graph: "Graph") -> str:
 def describe(graph: "Graph") -> str:
     """The sentence, a line for each node and each buffer, and what passes have left."""
     return "\n".join([headline(graph), *_nodes(graph), *_buffers(graph), *(f"  pass: {line}" for line in graph.log)])
+
+
+def trace(graph: "Graph", is_verbose: bool) -> str:
+    """Trace events: a node is one unit long, and begins when all that comes before it has ended."""
+    begins: dict[int, int] = {}
+    for edge in sorted(graph.order.edges, key=lambda edge: graph.order.row(edge.after)):
+        begins[edge.after] = max(begins.get(edge.after, 0), begins.get(edge.before, 0) + 1)
+    events = []
+    for node in graph.nodes:
+        said = {"id": node.id, "line": node.line, "task": str(node.task)}
+        if is_verbose:
+            said |= {"reads": ", ".join(map(str, node.reads)), "writes": ", ".join(map(str, node.writes))}
+        place = {"ph": "X", "ts": begins.get(node.id, 0), "dur": 1, "pid": 0, "tid": node.stream}
+        events.append({"name": node.name, "cat": node.kind, **place, "args": said})
+    return json.dumps({"traceEvents": events, "otherData": {"graph": graph.name}})
 
 
 def _nodes(graph: "Graph") -> Iterator[str]:

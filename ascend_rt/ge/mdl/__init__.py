@@ -4,6 +4,11 @@ model, ret = acl.mdl.load_from_file("step.om")        unload(model)
 desc = acl.mdl.create_desc()                          get_desc(desc, model): inputs and outputs
 data = acl.mdl.create_dataset()                       add_dataset_buffer(data, buffer)
 ret = acl.mdl.execute(model, inputs, outputs)         execute_async(..., stream)
+
+Beside them, and not among pyACL's: graphs that are captured from streams, as aclmdlRI* of acl_rt.h; see docs/graph.md.
+
+ret = acl.mdl.ri_capture_begin(stream, mode)          model, ret = acl.mdl.ri_capture_end(stream)
+ret = acl.mdl.ri_execute_async(model, stream)
 """
 
 from .datasets import (
@@ -46,6 +51,19 @@ from .models import (
     query_size_from_mem,
     unload,
 )
+from .running_instances import (
+    ri_capture_begin,
+    ri_capture_end,
+    ri_capture_get_info,
+    ri_capture_thread_exchange_mode,
+    ri_debug_json_print,
+    ri_debug_print,
+    ri_destroy,
+    ri_execute,
+    ri_execute_async,
+    ri_get_name,
+    ri_set_name,
+)
 
 __all__ = [
     "add_dataset_buffer",
@@ -82,5 +100,16 @@ __all__ = [
     "load_from_mem_with_mem",
     "query_size",
     "query_size_from_mem",
+    "ri_capture_begin",
+    "ri_capture_end",
+    "ri_capture_get_info",
+    "ri_capture_thread_exchange_mode",
+    "ri_debug_json_print",
+    "ri_debug_print",
+    "ri_destroy",
+    "ri_execute",
+    "ri_execute_async",
+    "ri_get_name",
+    "ri_set_name",
     "unload",
 ]

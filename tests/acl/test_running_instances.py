@@ -1,0 +1,113 @@
+"""acl.mdl.ri_*: captures by handles and codes, as a program of acl_rt.h makes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascend_rt import acl, capi, ge
+from ascend_rt.acl import recording
+
+pytestmark = pytest.mark.threads
+
+GLOBAL, RELAXED = acl.ACL_MODEL_RI_CAPTURE_MODE_GLOBAL, acl.ACL_MODEL_RI_CAPTURE_MODE_RELAXED
+NONE, ACTIVE, INVALIDATED = (0, 1, 2)
+KIND = acl.ACL_MEMCPY_DEVICE_TO_DEVICE
+
+
+def device_memory(values: Any) -> int:
+    pointer, ret = acl.rt.malloc(values.nbytes, acl.ACL_MEM_MALLOC_HUGE_FIRST)
+    assert ret == 0
+    acl.util.ptr_to_numpy(pointer, values.shape, values.dtype)[...] = values
+    return pointer
+
+
+def values_at(pointer: int, count: int) -> list[int]:
+    return acl.util.ptr_to_numpy(pointer, (count,), np.uint8).tolist()
+
+
+def test_a_program_captures_executes_and_destroys(stream: int, tmp_path: Path, capsys: Any) -> None:
+    random = np.random.default_rng(3).integers(0, 256, 64).astype(np.uint8)
+    x, y = device_memory(random), device_memory(np.zeros(64, np.uint8))
+    assert acl.mdl.ri_capture_get_info(stream) == (NONE, 0, 0)
+    assert acl.mdl.ri_capture_begin(stream, GLOBAL) == 0
+    status, model, ret = acl.mdl.ri_capture_get_info(stream)
+    assert (status, ret) == (ACTIVE, 0) and model
+    assert acl.rt.memcpy_async(y, 64, x, 48, KIND, stream) == 0
+    assert acl.rt.memset_async(y + 48, 16, 7, 16, stream) == 0
+    assert acl.mdl.ri_execute_async(model, stream) == acl.ACL_ERROR_RT_MODEL_CAPTURED
+    assert acl.mdl.ri_capture_end(stream) == (model, 0)
+    assert values_at(y, 64) == [0] * 64
+    expected = [*random[:48].tolist(), *[7] * 16]
+    for execute in (lambda: acl.mdl.ri_execute_async(model, stream), lambda: acl.mdl.ri_execute(model, -1)):
+        acl.rt.memset(y, 64, 0, 64)
+        assert execute() == 0 and acl.rt.synchronize_stream(stream) == 0
+        assert values_at(y, 64) == expected
+    assert acl.mdl.ri_set_name(model, "two tasks") == 0 and acl.mdl.ri_get_name(model) == ("two tasks", 0)
+    assert acl.mdl.ri_debug_print(model) == 0 and "graph 'two tasks': 2 nodes on 1 stream" in capsys.readouterr().out
+    assert acl.mdl.ri_debug_json_print(model, str(tmp_path / "trace.json"), 1) == 0
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [(event["name"], event["ts"], event["tid"]) for event in events] == [("copy", 0, 0), ("memset", 1, 0)]
+    assert (events[0]["args"]["reads"], events[1]["args"]["writes"]) == ("b1[0:48]", "b0[48:64]")
+    assert acl.mdl.ri_destroy(model) == 0
+    assert acl.mdl.ri_execute_async(model, stream) == acl.ACL_ERROR_RT_INVALID_HANDLE
+
+
+def test_what_was_freed_is_there_while_a_graph_uses_it(stream: int) -> None:
+    x, y = device_memory(np.arange(32, dtype=np.uint8)), device_memory(np.zeros(32, np.uint8))
+    acl.mdl.ri_capture_begin(stream, GLOBAL)
+    acl.rt.memcpy_async(y, 32, x, 32, KIND, stream)
+    model, ret = acl.mdl.ri_capture_end(stream)
+    assert ret == 0 and acl.rt.free(x) == 0
+    other = device_memory(np.full(32, 9, np.uint8))
+    assert acl.mdl.ri_execute(model, -1) == 0
+    assert values_at(y, 32) == list(range(32)) and values_at(other, 32) == [9] * 32
+    acl.mdl.ri_destroy(model)
+
+
+def test_unsafe_calls_are_forbidden_by_mode(stream: int) -> None:
+    x = device_memory(np.zeros(8, np.uint8))
+    acl.mdl.ri_capture_begin(stream, RELAXED)
+    assert acl.rt.memset(x, 8, 1, 8) == 0
+    assert acl.mdl.ri_capture_end(stream)[1] == 0
+    for call in (lambda: acl.rt.memset(x, 8, 2, 8), lambda: acl.rt.memcpy(x, 4, x + 4, 4, KIND)):
+        acl.mdl.ri_capture_begin(stream, GLOBAL)
+        assert acl.mdl.ri_capture_thread_exchange_mode(RELAXED) == (GLOBAL, 0)
+        assert call() == 0
+        assert acl.mdl.ri_capture_thread_exchange_mode(GLOBAL) == (RELAXED, 0)
+        assert call() == acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT
+        assert acl.mdl.ri_capture_get_info(stream)[0] == INVALIDATED
+        assert acl.mdl.ri_capture_end(stream) == (0, acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED)
+        assert "test_running_instances.py" in acl.get_recent_err_msg()
+
+
+def test_codes(stream: int) -> None:
+    other, _ = acl.rt.create_stream()
+    assert acl.mdl.ri_capture_begin(0, GLOBAL) == acl.ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT
+    assert acl.mdl.ri_capture_begin(stream, 3) == acl.ACL_ERROR_RT_PARAM_INVALID
+    assert acl.mdl.ri_capture_begin(7, GLOBAL) == acl.ACL_ERROR_RT_INVALID_HANDLE
+    assert acl.mdl.ri_capture_end(stream) == (0, acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED)
+    assert acl.mdl.ri_capture_begin(stream, GLOBAL) == 0
+    assert acl.mdl.ri_capture_begin(stream, GLOBAL) == acl.ACL_ERROR_RT_STREAM_CAPTURED
+    event, _ = acl.rt.create_event()
+    assert acl.rt.record_event(event, stream) == 0 and acl.rt.stream_wait_event(other, event) == 0
+    assert acl.mdl.ri_capture_end(other) == (0, acl.ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED)
+    assert acl.mdl.ri_capture_end(stream) == (0, acl.ACL_ERROR_RT_STREAM_UNJOINED)
+    assert not recording.is_active() and acl.mdl.ri_capture_get_info(other) == (NONE, 0, 0)
+    for act in (acl.rt.synchronize_stream, acl.rt.destroy_stream, lambda s: acl.rt.stream_query(s)[1]):
+        acl.mdl.ri_capture_begin(stream, GLOBAL)
+        assert act(stream) == acl.ACL_ERROR_RT_STREAM_CAPTURED
+        assert acl.mdl.ri_capture_end(stream)[1] == acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
+    acl.mdl.ri_capture_begin(stream, GLOBAL)
+    acl.rt.record_event(event, stream)
+    assert acl.rt.synchronize_event(event) == acl.ACL_ERROR_RT_EVENT_CAPTURED
+    assert acl.mdl.ri_capture_end(stream)[1] == acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
+    assert acl.mdl.ri_destroy(5) == acl.ACL_ERROR_RT_INVALID_HANDLE
+
+
+def test_the_c_spellings_are_the_functions() -> None:
+    for name in (name for name in ge.mdl.__all__ if name.startswith("ri_")):
+        spelling = "".join(word.capitalize() for word in name.removeprefix("ri_").split("_"))
+        assert getattr(capi, f"aclmdlRI{spelling}") is getattr(acl.mdl, name) is getattr(ge.mdl, name)
