@@ -111,3 +111,30 @@ def test_what_is_wrong_is_told_by_codes(ranks: RankPool, tmp_path: Path) -> None
     assert told[:4] == [(0, 145002), (0, 0, 145002), (0, 545001), True]
     assert told[4:7] == [0, 107000, 107000]
     assert told[7:] == [107017, 0, (0, 107000), 0, 1, (0, 107000), 0, 107017]
+
+
+PROGRAM = """
+import acl
+import numpy as np
+
+acl.init()
+acl.rt.set_device(0)
+model, ret = acl.mdl.load_from_file("step2.om")
+x, total = np.ones(12, np.float32), np.zeros(12, np.float32)
+datasets = []
+for array in (x, total):
+    dataset = acl.mdl.create_dataset()
+    acl.mdl.add_dataset_buffer(dataset, acl.create_data_buffer(acl.util.numpy_to_ptr(array), array.nbytes))
+    datasets.append(dataset)
+print(ret, acl.mdl.execute(model, *datasets), total.sum())
+"""
+
+
+def test_a_program_that_imports_acl_finds_models_under_hccl_run(
+    ranks: RankPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, 2)
+    (tmp_path / "infer.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    job = ranks.hccl_run(["-n", "2", "--acl", "infer.py"])
+    assert sorted(job.stdout.splitlines()) == [f"[{rank}] 0 0 {2.0 * (66 + 12)}" for rank in range(2)], job
