@@ -33,7 +33,7 @@ def collectives(comm: rt.Communicator) -> None:
     x, total = rt.array(np.arange(COUNT, dtype=np.float32)), COUNT * 4
     everything, some = rt.empty((comm.size, COUNT)), rt.empty((COUNT // comm.size,))
     nine = [9] * comm.size
-    began = time.process_time()
+    began, began_cpu = time.perf_counter(), time.process_time()
     calls: list[tuple[Callable[[], object], float]] = [
         (lambda: comm.all_reduce(x, op="max"), 2 * total / comm.size),
         (lambda: comm.all_reduce(np.ones(COUNT, np.float32)), 2 * total / comm.size),
@@ -48,7 +48,7 @@ def collectives(comm: rt.Communicator) -> None:
         took = seconds(comm, call)
         assert took >= LATENCY + nbytes_of_a_link / RATE
         assert took < 2 * total / RATE + SPARE
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began_cpu < (time.perf_counter() - began) / 2
     np.testing.assert_array_equal(x, np.arange(COUNT, dtype=np.float32))
     np.testing.assert_array_equal(everything[comm.size - 1], x)
 
@@ -110,10 +110,10 @@ def slow_pair(comm: rt.Communicator) -> float:
     comm.recv(x, 2)
     between = time.perf_counter()
     comm.recv(x, 0)
-    assert time.perf_counter() - between >= COUNT * 4 / 4e6
+    assert time.perf_counter() - between >= COUNT * 4 / 1.6e6
     return between - began
 
 
 def test_a_pair_has_a_link_of_its_own(ranks: RankPool) -> None:
-    fast = ranks.run(3, slow_pair, environ={"ASCEND_RT_LINK": "0-1:4MB/s,1us"})[1]
-    assert fast < COUNT * 4 / 4e6
+    fast = ranks.run(3, slow_pair, environ={"ASCEND_RT_LINK": "0-1:1.6MB/s,1us"})[1]
+    assert fast < COUNT * 4 / 1.6e6
