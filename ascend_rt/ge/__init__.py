@@ -13,6 +13,7 @@ Node, Kernel, Collective... what a graph is made of
 plan_memory                 where its buffers lie; see docs/memory.md
 Builder                     a graph by hand, with nothing running
 compile_model, load         the graphs of all ranks in one file; see docs/atc.md
+optimise                    the same in less time; measured, Costs, Options: what it goes by; see docs/passes.md
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
@@ -23,8 +24,10 @@ from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
 from .builder import Builder
 from .capture import abandon, begin, capture, empty, end, graph, is_capturing
+from .costs import Costs
 from .errors import GraphMemoryError
 from .graph import DataEdge, Graph, Group
+from .measure import measured
 from .memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
 from .nodes import (
     Buffer,
@@ -44,13 +47,16 @@ from .nodes import (
 from .om.errors import ModelFileError
 from .om.load import load
 from .om.model import Model, compile_model
+from .options import OptionError, Options
 from .order import Edge, Order, OrderError
+from .passes import optimise
 
 __all__ = [
     "Buffer",
     "Builder",
     "Collective",
     "Copy",
+    "Costs",
     "DataEdge",
     "Edge",
     "Finding",
@@ -66,6 +72,8 @@ __all__ = [
     "Model",
     "ModelFileError",
     "Node",
+    "OptionError",
+    "Options",
     "Order",
     "OrderError",
     "Record",
@@ -86,6 +94,8 @@ __all__ = [
     "is_capturing",
     "load",
     "mdl",
+    "measured",
+    "optimise",
     "plan_memory",
     "refuse_ranks",
     "share",

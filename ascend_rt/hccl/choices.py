@@ -18,6 +18,7 @@ from .arguments import Call
 if TYPE_CHECKING:
     from ..core import _core
     from ..plan.language import Groups
+    from ..plan.model import Machine
     from .communicator import Communicator
     from .tuning import Tuning
 
@@ -31,6 +32,11 @@ def settle(communicator: Communicator, tuning: Tuning, servers: Sequence[int]) -
     communicator._servers = groups_of(servers)
     communicator._machine = tuning.machine
     communicator._table = table_of(communicator._settings, communicator.size, communicator._servers, tuning.rows)
+
+
+def machine_of(communicator: Communicator) -> Machine:
+    """What its calls are predicted to take on this host."""
+    return communicator._machine
 
 
 def check_names(settings: Settings) -> None:

@@ -14,7 +14,7 @@ from ..diag import log
 from ..link.errors import GroupError, JoinError
 from ..link.groups import WORLD
 from ..link.membership import Membership
-from ..settings import SettingError, Settings
+from ..settings import Links, SettingError, Settings
 from .choices import check_names
 from .communicator import Communicator, live
 from .errors import HcclError, HcclResult
@@ -48,6 +48,11 @@ def init(*, link: str | None = None) -> Communicator:
     if wanted != has:
         raise ValueError(f"rt.init(link={link!r}): the world has been made, with {has or 'no emulated links'}")
     return world.communicator
+
+
+def emulated_links() -> Links | None:
+    """The emulated links of the job that this process has joined; None: it has none, or has joined none."""
+    return None if _world is None else _world.settings.ascend_rt_link
 
 
 def finalize() -> None:

@@ -1,0 +1,121 @@
+"""Optimised graphs on real ranks: the bits of the captured one, and what ranks agree on."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_rt as rt
+from ascend_rt import ge
+from ascend_rt.ge.passes import agreement
+from ascend_rt.hccl.split import api
+from ascend_rt.testing import RankPool
+
+Array = np.ndarray[Any, Any]
+LAYERS, COUNT = 8, 500
+
+
+def grow(x: Array, w: Array, out: Array) -> None:
+    np.multiply(x, w, out=out)
+    out += x
+
+
+def step(comm: rt.Communicator, stream: rt.Stream, x: Array, weights: list[Array], *, own: bool) -> None:
+    """Forward, gradients and their all-reduces from the last layer to the first, updates."""
+    values = [x, *(ge.empty(stream, COUNT) for _ in weights)]
+    gradients = [ge.empty(stream, COUNT) if own else rt.zeros(COUNT, "float32") for _ in weights]
+    for number, weight in enumerate(weights):
+        given, out = [values[number], weight], values[number + 1]
+        stream.launch(grow, *given, out, reads=given, writes=[out])
+    for number in reversed(range(len(weights))):
+        given = [values[number], weights[number]]
+        stream.launch(grow, *given, gradients[number], reads=given, writes=[gradients[number]])
+        comm.all_reduce(gradients[number], stream=stream)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        stream.launch(np.add, weight, gradient, out=weight, reads=[weight, gradient], writes=[weight])
+
+
+def captured_and_optimised(comm: rt.Communicator, own: bool) -> Any:
+    """Whether both leave the same weights, and what the passes did."""
+    stream = rt.Stream()
+    drawn = np.random.default_rng(comm.rank)
+    begin = [drawn.standard_normal(COUNT).astype("float32") for _ in range(LAYERS + 1)]
+    held = [rt.array(each) for each in begin]
+    with ge.capture(stream) as g:
+        step(comm, stream, held[0], held[1:], own=own)
+    results = []
+    api.set_split_strategy_by_idx([2, LAYERS - 1])
+    costs = ge.measured(g)
+    kernels = len([node for node in g.nodes if node.kind == "kernel"])
+    assert len(costs.kernels) == kernels and min(costs.kernels.values()) > 0
+    assert [each.tobytes() for each in held] == [each.tobytes() for each in begin]
+    optimised = ge.optimise(g, costs=costs)
+    for graph in (g, optimised):
+        for array, value in zip(held, begin, strict=True):
+            array[:] = value
+        for _ in range(2):
+            graph.launch(stream)
+        stream.synchronize()
+        results.append([array.tobytes() for array in held])
+    did = optimised.log[0].split(";")[0]
+    return results[0] == results[1], len(optimised.of_kind("collective")), did
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("own", [True, False])
+def test_an_optimised_graph_has_the_bits_of_the_captured_one(ranks: RankPool, own: bool) -> None:
+    did = f"all_reduce_fusion: {LAYERS} all-reduces became 2 (all_reduce-world--1-float32-sum: [0,2] [3,7])"
+    assert ranks.run(3, captured_and_optimised, own) == [(True, 2, did)] * 3
+
+
+def agreed(comm: rt.Communicator) -> Any:
+    agree = agreement.asked({"world": comm})
+    own = {"everywhere": float(comm.rank), f"only {comm.rank}": 1.0, "first two": 0.5}
+    if comm.rank == 2:
+        own = {"everywhere": 0.25}
+    return agree("world", own), agree("world", {})
+
+
+@pytest.mark.processes
+def test_ranks_know_what_all_have_told_and_the_largest_number(ranks: RankPool) -> None:
+    assert ranks.run(3, agreed) == [({"everywhere": 1.0}, {})] * 3
+
+
+@pytest.mark.proof
+def test_threads_agree_as_ranks_do() -> None:
+    meeting = agreement.Meeting()
+    told: dict[int, Any] = {}
+
+    def run(rank: int) -> None:
+        agree = meeting.rank(rank, {"world": 3, "pair": 2})
+        first = agree("world", {"a": rank, str(rank): 1.0})
+        pair = agree("pair", {"b": 1.0 - rank}) if rank < 2 else None
+        told[rank] = (first, pair, agree("world", {"a": -rank}))
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == {rank: ({"a": 2}, {"b": 1.0} if rank < 2 else None, {"a": 0}) for rank in range(3)}
+
+
+@pytest.mark.proof
+def test_a_rank_that_fails_keeps_nobody_waiting() -> None:
+    meeting = agreement.Meeting()
+    failed: list[str] = []
+
+    def run() -> None:
+        try:
+            meeting.rank(1, {"world": 2})("world", {})
+        except RuntimeError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    meeting.leave("rank 0 has failed: no memory")
+    thread.join()
+    assert failed == ["rank 1 has nobody to agree with on communicator 'world': rank 0 has failed: no memory"]
+    with pytest.raises(RuntimeError, match=r"only ranks \[0\] came within 0.001 s"):
+        agreement.Meeting(0.001).rank(0, {"world": 2})("world", {})
