@@ -62,6 +62,8 @@ def parser() -> argparse.ArgumentParser:
     add("--json", metavar="PATH", help="with --mode=1: where the JSON goes")
     reuse = "0 (default): buffers share memory; 1 or no value: none does"
     add("--disable_reuse_memory", nargs="?", type=int, const=1, default=0, metavar="0|1", help=reuse)
+    raw = 'JSON {"compile options": {"global": {}, "session": {}, "graph": {}}} of GE options: run the passes by them'
+    add("--raw_ge_options", metavar="FILE", help=raw)
     sorting = "how nodes are listed: 0 BFS, 1 DFS, 2 RDFS, 3 as they were built (default)"
     add("--topo_sorting_mode", type=int, default=3, metavar="0..3", help=sorting)
     return made
@@ -79,8 +81,10 @@ def _run(given: argparse.Namespace, words: Sequence[str]) -> None:
 
 
 def _compile(given: argparse.Namespace, command: str) -> None:
+    from ..ge.across.check import refuse_ranks
     from ..ge.memory.plan import MemoryOptions
     from ..ge.om.model import compile_model
+    from ..ge.om.optimising import optimise_together
     from ..ge.sorting import Sorting, sort_nodes
 
     for argument, value in (("the function to build with", given.build), ("--output", given.output)):
@@ -93,6 +97,9 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     size = _ranks(given)
     build = _function(given.build)
     graphs = {rank: sort_nodes(_graph(build, rank, size), Sorting(given.topo_sorting_mode)) for rank in range(size)}
+    if given.raw_ge_options is not None:
+        refuse_ranks(graphs)  # or a pass would meet what is not there
+        graphs = optimise_together(graphs, _ge_options(Path(given.raw_ge_options)))
     options = MemoryOptions(reuse=not given.disable_reuse_memory)
     model = compile_model(Path(given.output).name, graphs, options, command)
     path = Path(f"{given.output}.om")
@@ -141,6 +148,21 @@ def _function(given: str) -> Callable[[int, int], Any]:
     if not callable(function):
         raise ArgumentError("the function to build with", repr(given), f"a function {name} in {place}")
     return function  # type: ignore[no-any-return]
+
+
+def _ge_options(path: Path) -> Any:
+    from ..ge.options import Options
+
+    try:
+        levels = json.loads(path.read_text())["compile options"]
+        maps = [dict(levels.get(level, {})) for level in ("graph", "session", "global")]
+        wrong = [value for level in maps for value in level.values() if not isinstance(value, str)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = '{"compile options": {"global": {}, "session": {}, "graph": {}}}'
+        raise ArgumentError("--raw_ge_options", f"{path} ({type(error).__name__}: {error})", text) from None
+    if wrong:
+        raise ArgumentError("--raw_ge_options", f"{path} with a value {wrong[0]!r}", "texts")
+    return Options(*maps)
 
 
 def _graph(build: Callable[[int, int], Any], rank: int, size: int) -> Any:

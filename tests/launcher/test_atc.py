@@ -40,6 +40,17 @@ def hangs(rank, size):
     return b.graph()
 
 
+def gradients(rank, size):
+    b = ge.Builder(rank, {"world": range(size)})
+    x = b.input("x", (64,))
+    for layer in range(8):
+        gradient = b.empty(f"gradient{layer}", (64,))
+        b.copy(gradient, x)
+        b.all_reduce("world", gradient)
+        b.copy(b.output(f"out{layer}", (64,)), gradient)
+    return b.graph()
+
+
 def nothing(rank, size):
     return None
 """
@@ -52,6 +63,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "build_fn.py").write_text(BUILD)
     (tmp_path / "table.json").write_text(json.dumps(TABLE))
     (tmp_path / "bad.json").write_text("{}")
+    options = {"compile options": {"global": {"ascend_rt.fusion": "rules"}, "graph": {}}}
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    (tmp_path / "unknown.json").write_text(json.dumps({"compile options": {"graph": {"ge.much": "1"}}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "build_fn", raising=False)
@@ -97,6 +111,18 @@ def test_options_of_atc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.ranks[0].graph.log == ("listed by DFS",)
 
 
+def test_passes_run_over_the_graphs_of_all_ranks_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("build_fn.py:gradients", "--ranks", "3", "--output", "out")
+    sizes = []
+    for more in ((), ("--raw_ge_options", "options.json")):
+        assert run(monkeypatch, *words, *more) == 0
+        model = ge.Model.from_bytes((folder / "out.om").read_bytes())
+        sizes.append({len(rank.graph.of_kind("collective")) for rank in model.ranks})
+        assert ge.check_ranks({rank: own.graph for rank, own in enumerate(model.ranks)}) == []
+    assert sizes[0] == {8} and sizes[1] in ({1}, {2})
+    assert any("fus" in line for line in model.ranks[1].graph.log)
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -117,6 +143,8 @@ def test_options_of_atc(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (["build_fn.py:build", "--cluster_config", "bad.json", "--output", "x"], "--cluster_config is bad.json"),
         (["build_fn.py:build", "--ranks", "2", "--output", "x", "--topo_sorting_mode", "4"], "expected 0, 1, 2 or 3"),
+        (["build_fn.py:build", "--ranks", "2", "--output", "x", "--raw_ge_options", "bad.json"], "--raw_ge_options is"),
+        (["build_fn.py:build", "--ranks", "2", "--output", "x", "--raw_ge_options", "unknown.json"], "E10001.*ge.much"),
         (["build_fn.py:build", "--ranks", "2", "--output", "no/x"], "No such file or directory"),
         (["--mode=5"], "--mode is 5; expected 0"),
         (["--mode=6"], "--om is missing"),
