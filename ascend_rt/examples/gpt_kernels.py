@@ -72,7 +72,7 @@ def bias_backward(d_out: Array, d_bias: Array) -> None:
 
 def _odds(scores: Array) -> Array:
     """Softmax along the last axis."""
-    odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    odds: Array = np.exp(scores - scores.max(axis=-1, keepdims=True))
     odds /= odds.sum(axis=-1, keepdims=True)
     return odds
 

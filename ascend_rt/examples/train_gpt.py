@@ -108,8 +108,8 @@ def arranged(comm: rt.Communicator, tensor: int | None) -> Grid:
     tensor = tensor or (2 if comm.size >= 4 and comm.size % 2 == 0 else 1)
     if tensor < 1 or comm.size % tensor or SIZE.heads % tensor or BATCH % (comm.size // tensor):
         text = (
-            f"train_gpt: {comm.size} ranks, {tensor} of them to a model: the ranks of a model share its {SIZE.heads} heads"
-            f" equally, and the models a batch of {BATCH} sequences; use 1, 2, 4 or 8 ranks and --tensor 1 or 2"
+            f"train_gpt: {comm.size} ranks, {tensor} of them to a model: the ranks of a model share its {SIZE.heads} "
+            f"heads equally, and the models a batch of {BATCH} sequences; use 1, 2, 4 or 8 ranks and --tensor 1 or 2"
         )
         raise SystemExit(text if comm.rank == 0 else 1)
     return Grid.of(comm, tensor)

@@ -108,9 +108,7 @@ def test_the_gradients_are_the_slopes_of_the_loss(ranks: RankPool) -> None:
 
 
 def run(*arguments: str) -> Any:
-    return subprocess.run(
-        [HCCL_RUN, "--no-prefix", *arguments], capture_output=True, text=True, timeout=60
-    )
+    return subprocess.run([HCCL_RUN, "--no-prefix", *arguments], capture_output=True, text=True, timeout=60)
 
 
 def losses_printed(job: Any) -> list[float]:
@@ -149,6 +147,6 @@ def test_ranks_that_cannot_share_the_work_are_refused_once() -> None:
 def test_the_text_to_test_with_follows_that_to_train_on() -> None:
     training, test = train_gpt.load()
     assert len(training) > 9 * len(test) - 10 > 100_000
-    assert training.dtype == np.int64 and 0 <= min(training.min(), test.min()) and max(training.max(), test.max()) < 128
+    assert training.dtype == np.int64 and min(training.min(), test.min()) >= 0 and max(training.max(), test.max()) < 128
     [batch] = train_gpt.batches(test, 1)
     assert (batch.tokens[:, 1:] == batch.targets[:, :-1]).all()
