@@ -72,7 +72,13 @@ def test_unsafe_calls_are_forbidden_by_mode(stream: int) -> None:
     acl.mdl.ri_capture_begin(stream, RELAXED)
     assert acl.rt.memset(x, 8, 1, 8) == 0
     assert acl.mdl.ri_capture_end(stream)[1] == 0
-    for call in (lambda: acl.rt.memset(x, 8, 2, 8), lambda: acl.rt.memcpy(x, 4, x + 4, 4, KIND)):
+    host, kept = np.zeros(8, np.uint8), acl.rt.create_stream()[0]
+    calls = (
+        lambda: acl.rt.memset(x, 8, 2, 8),
+        lambda: acl.rt.memcpy(x, 4, x + 4, 4, KIND),
+        lambda: acl.rt.memcpy_async(x, 8, acl.util.numpy_to_ptr(host), 8, acl.ACL_MEMCPY_HOST_TO_DEVICE, kept),
+    )
+    for call in calls:
         acl.mdl.ri_capture_begin(stream, GLOBAL)
         assert acl.mdl.ri_capture_thread_exchange_mode(RELAXED) == (GLOBAL, 0)
         assert call() == 0

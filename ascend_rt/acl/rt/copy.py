@@ -57,6 +57,8 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
     queue = local.find_stream(integer("stream", stream))
     copy = _check_copy(dst, dest_max, src, count, kind)
     _check_kind(copy)
+    if any(not place.on_device and place.live is None for place in (copy.to, copy.source)):
+        check_unsafe("memcpy_async of host memory that is not of malloc_host")
     queue.copy(copy.to.address, copy.source.address, copy.to.nbytes, (copy.to.live, copy.source.live))
 
 
