@@ -181,18 +181,12 @@ static void fold(const struct task *task)
     task->reduce.kernel(to, 1, from, 2, task->reduce.count, 1);
 }
 
-static void complete_mark(struct stream *stream, struct task *task, struct failure *poisoned)
+/* Takes the reference over. */
+static void complete_mark(struct stream *stream, struct mark *mark, struct failure *failure)
 {
-    struct mark *mark = task->mark;
-    mark->failure = is_dropped(task) ? poison_of(stream) : failure_hold(poisoned);
+    mark->failure = failure;
     mark->stamp_ns = stream->host.now_ns(NULL);
     notify_post(&stream->host, &mark->complete, 1);
-}
-
-static void hand_over(struct stream *stream, struct task *task, struct failure *poisoned)
-{
-    complete_mark(stream, task, poisoned);
-    failure_release(stream_take_failure(stream));
 }
 
 /* A task that is no call and touches no event. */
@@ -238,10 +232,10 @@ static struct failure *run_task(struct stream *stream, struct task *task, struct
     case TASK_TRANSFER:
         return run_transfer(stream, task, poisoned);
     case TASK_RECORD:
-        complete_mark(stream, task, poisoned);
+        complete_mark(stream, task->mark, is_dropped(task) ? poison_of(stream) : failure_hold(poisoned));
         return NULL;
-    case TASK_HAND_OVER:
-        hand_over(stream, task, poisoned);
+    case TASK_HAND_OVER: /* also what failed on a stream that goes on */
+        complete_mark(stream, task->mark, stream_take_failure(stream));
         return NULL;
     case TASK_WAIT:
     case TASK_JOIN:

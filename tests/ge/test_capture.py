@@ -295,3 +295,57 @@ def test_modes_and_what_they_forbid_in_which_thread(
     else:
         call() if here else in_thread(call)
         ge.end(stream)
+
+
+# ---- launches on streams that are dropped, or that go on after failures ----
+
+
+def add_one(x: Array) -> None:
+    x += 1
+
+
+def fail(x: Array) -> None:
+    raise ArithmeticError("too large")
+
+
+def two_streams(stream: rt.Stream, other: rt.Stream, first: Callable[[Array], None], x: Array) -> ge.Graph:
+    """first on a stream beside, then add_one there and on the stream itself."""
+    with ge.capture(stream) as g:
+        other.wait(stream.record())
+        other.launch(first, x)
+        other.launch(add_one, x)
+        stream.wait(other.record())
+        stream.launch(add_one, x)
+    return g
+
+
+def test_a_launch_that_was_dropped_runs_nothing_and_the_next_one_all(stream: rt.Stream, other: rt.Stream) -> None:
+    x, gate = np.zeros(2), threading.Event()
+    g = two_streams(stream, other, add_one, x)
+    for _ in range(3):
+        gate.clear()
+        stream.launch(gate.wait)
+        g.launch(stream)
+        stream.drop_queued()
+        gate.set()
+        with pytest.raises(AclError) as raised:
+            stream.synchronize()
+        assert raised.value.code == 107023
+        before = x.tolist()
+        g.launch(stream)
+        stream.synchronize()
+        assert x.tolist() == [value + 3 for value in before]
+    assert x.tolist() == [9, 9]
+
+
+def test_a_stream_that_goes_on_after_failures_does_so_in_a_graph(stream: rt.Stream, other: rt.Stream) -> None:
+    x = np.zeros(2)
+    g = two_streams(stream, other, fail, x)
+    going = rt.Stream(goes_on_after_failure=True)
+    for on, runs in ((going, 2), (stream, 0), (going, 4)):
+        g.launch(on)
+        with pytest.raises(ArithmeticError):
+            on.synchronize()
+        assert x.tolist() == [runs if on is going else x[0]] * 2
+    assert x.tolist() == [4, 4]
+    going.end()
