@@ -13,7 +13,7 @@ Node, Kernel, Collective... what a graph is made of
 plan_memory                 where its buffers lie; see docs/memory.md
 Builder                     a graph by hand, with nothing running
 compile_model, load         the graphs of all ranks in one file; see docs/atc.md
-optimise                    the same in less time; measured, Costs, Options: what it goes by; see docs/passes.md
+optimise, optimise_ranks    the same in less time; measured, Costs, Options: what it goes by; see docs/passes.md
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
@@ -49,7 +49,7 @@ from .om.load import load
 from .om.model import Model, compile_model
 from .options import OptionError, Options
 from .order import Edge, Order, OrderError
-from .passes import optimise
+from .passes import optimise, optimise_ranks
 
 __all__ = [
     "Buffer",
@@ -96,6 +96,7 @@ __all__ = [
     "mdl",
     "measured",
     "optimise",
+    "optimise_ranks",
     "plan_memory",
     "refuse_ranks",
     "share",

@@ -6,6 +6,6 @@
 One file per pass, in the order in which they run; `ge.disableOptimizations` switches them off by name.
 """
 
-from .driver import PASSES, optimise
+from .driver import PASSES, optimise, optimise_ranks
 
-__all__ = ["PASSES", "optimise"]
+__all__ = ["PASSES", "optimise", "optimise_ranks"]

@@ -1,6 +1,7 @@
 """Runs the passes over a graph."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...hccl.gradient_segments import segments_of
@@ -9,15 +10,23 @@ from ..buckets import Indices, Percentages, Strategy
 from ..costs import Costs
 from ..graph import Graph
 from ..options import Options
-from .agreement import Agree, alike, asked
+from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces
+from .narrowing import narrow_first
 from .overlap import overlap
+from .reduce_scatter import join_reductions, scatter_reductions
+from .repeated import drop_dead, drop_repeated
 from .terms import Terms
 
 WORLD = "world"
 """What the communicator of rt.init() is called; hccl.split.api calls its ranks hccl_world_group."""
 
 PASSES: dict[str, Callable[[Graph, Terms], Graph]] = {
+    "repeated_communication": drop_repeated,
+    "dead_communication": drop_dead,
+    "reduce_scatter_all_gather_to_all_reduce": join_reductions,
+    "all_reduce_slice_to_reduce_scatter": scatter_reductions,
+    "narrowing_cast": narrow_first,
     "all_reduce_fusion": fuse_all_reduces,
     "overlap": overlap,
 }
@@ -31,10 +40,14 @@ def optimise(
 
     Every rank must call it with its graph and the same options, and blocks until all have. costs: see measured; without
     them kernels are taken to last as long as loading and storing what they use. agree: how ranks come to know what all
-    know, by default through the graph's communicators; where it has none, all ranks are taken to have the same graph
-    and the same costs. A graph in which tasks race is left as it is.
+    know, by default through the graph's communicators. A graph in which tasks race is left as it is.
+
+    ValueError: the graph has no communicators here, and `agree` was not given; HcclError as all_gather.
     """
-    agree = agree or (asked(graph.communicators) if graph.communicators else alike)
+    if agree is None and graph.groups.keys() - graph.communicators.keys():
+        text = f"graph {graph.name!r} has no communicators here; bind it, or optimise_ranks the graphs of all ranks"
+        raise ValueError(text)
+    agree = agree or asked(graph.communicators)
     terms = Terms(costs or Costs(), agree, _with_segments(options or Options(), graph))
     races = graph.races()
     if races:
@@ -44,6 +57,30 @@ def optimise(
         if terms.options.is_on(name):
             graph = run(graph, terms)
     return graph
+
+
+def optimise_ranks(
+    graphs: Mapping[int, Graph], options: Options | None = None, *, costs: Mapping[int, Costs] | None = None
+) -> dict[int, Graph]:
+    """`optimise` for the graphs of all ranks of a job in one process, by rank. Raises what it raises for one."""
+    meeting, done, failed = Meeting(), dict[int, Graph](), list[BaseException]()
+
+    def run(rank: int, graph: Graph) -> None:
+        agree = meeting.rank(rank, {name: group.size for name, group in graph.groups.items()})
+        try:
+            done[rank] = optimise(graph, options, costs=(costs or {}).get(rank), agree=agree)
+        except BaseException as error:
+            failed.append(error)
+            meeting.leave(f"rank {rank} has failed: {error}")
+
+    threads = [threading.Thread(target=run, args=each, name=f"optimise rank {each[0]}") for each in graphs.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return {rank: done[rank] for rank in graphs}
 
 
 def _with_segments(options: Options, graph: Graph) -> Options:

@@ -118,7 +118,7 @@ def _write(draw, writer, steps, streams):
         return writer.view(draw.choice(written))
 
     for _ in range(draw.randint(3, steps)):
-        kind = draw.choice("kkkkraRARgsbBBbc")
+        kind = draw.choice("kkkkraRARgsbBBbcnn")
         if kind == "k":
             a, b = source(), source()
             writer.kernel(add, target(), a, b)
@@ -155,6 +155,22 @@ def _write(draw, writer, steps, streams):
             x, root = source(), draw.randrange(size)
             for _ in range(draw.randint(1, 2)):
                 writer.call("broadcast", x, x, root=root)
+        elif kind == "n":
+            name = f"n{len(writer.nodes)}"
+            small = writer.buffer(name, count, dtype="float16")
+            wide = writer.buffer(f"{name}w", count)
+            if draw.random() < 0.5:
+                writer.call("all_gather", writer.block(source().buffer), wide)
+            else:
+                writer.kernel(add, wide, source(), source())
+                writer.call("broadcast", wide, wide, root=draw.randrange(size))
+            if draw.random() < 0.3:
+                a = source()
+                writer.kernel(scale, target(), a, by=2)
+            writer.kernel(np.copyto, small, wide)
+            if draw.random() < 0.2:
+                writer.kernel(accumulate, writer.view("p0"), wide)
+            writer.kernel(accumulate, writer.view(draw.choice(written)), small)
     # What nothing reads is of no use: one output is made of everything that is left.
     out = writer.buffer("out", count, ge.Role.OUTPUT)
     writer.kernel(scale, out, source(), by=0.5)
