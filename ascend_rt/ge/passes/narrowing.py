@@ -58,10 +58,10 @@ def _cast_behind(tasks: Tasks, call: Call, rank: int) -> Cast | None:
     if task.call == "broadcast" and task.x != task.out:
         return None
     reads = tasks.reads_of(call.place, whole)
-    found = [_as_cast(place, tasks.listed[place]) for place, _ in reads or ()]
+    found: list[Cast | None] = [_as_cast(place, tasks.listed[place]) for place, _ in reads or ()]
     if is_root:  # the root's data stay where they are: whoever else reads them may
-        found = [_as_cast(place, node) for place, node in enumerate(tasks.listed) if place > call.place]
-        found = [cast for cast in found if cast is not None and cast.x.span == whole][:1]
+        casts = (_as_cast(place, node) for place, node in enumerate(tasks.listed) if place > call.place)
+        found = [cast for cast in casts if cast is not None and cast.x.span == whole][:1]
     if len(found) != 1 or (cast := found[0]) is None or cast.x.span != whole or not tasks.can_go(cast.node):
         return None
     between = (call.place, cast.place)
@@ -98,7 +98,7 @@ def _narrowed(call: Call, cast: Cast, rank: int) -> list[Node]:
     narrowed = replace(call.node, task=narrow, reads=reads, writes=writes)
     if not gives:
         return [narrowed]
-    kernel = replace(cast.node.task, arguments=(block, flat(task.x)))
+    kernel = Kernel(np.copyto, (block, flat(task.x)))
     after = tuple(sorted({*cast.node.after} - {call.node.id}))
     first = replace(cast.node, task=kernel, reads=(task.x.span,), writes=(block.span,), after=after)
     return [first, narrowed]
