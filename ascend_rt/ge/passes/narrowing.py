@@ -61,7 +61,7 @@ def _cast_behind(tasks: Tasks, call: Call, rank: int) -> Cast | None:
     found: list[Cast | None] = [_as_cast(place, tasks.listed[place]) for place, _ in reads or ()]
     if is_root:  # the root's data stay where they are: whoever else reads them may
         casts = (_as_cast(place, node) for place, node in enumerate(tasks.listed) if place > call.place)
-        found = [cast for cast in casts if cast is not None and cast.x.span == whole][:1]
+        found = [next((cast for cast in casts if cast is not None and cast.x.span == whole), None)]
     if len(found) != 1 or (cast := found[0]) is None or cast.x.span != whole or not tasks.can_go(cast.node):
         return None
     between = (call.place, cast.place)
