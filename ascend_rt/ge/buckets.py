@@ -87,7 +87,8 @@ class Threshold:
 @dataclass(frozen=True)
 class Fastest:
     """Buckets with which the last call ends earliest, where calls follow one another and each begins when all its
-    gradients are ready: f(j) = min over i of max(f(i), ready(i+1..j)) + time(i+1..j). Of equals, the fewest buckets.
+    gradients are ready: f(j) = min over i of max(f(i), ready(i+1..j)) + time(i+1..j). Where the first j end equally
+    early in two ways, the one with fewer buckets is taken.
     """
 
     def last(self, gradients: Gradients) -> list[int]:

@@ -88,10 +88,10 @@ def test_the_fastest_buckets_are_the_best_of_all(given):
     end, last = fastest(given)
     ends = {tuple(each): end_of(each, given) for each in all_buckets(given)}
     assert ends[tuple(last)] == end == min(ends.values())
-    assert len(last) == min(len(each) for each, reached in ends.items() if reached == end)
     assert Fastest().last(given) == last
 
 
+@settings(deadline=None)
 @given(problems(), st.sampled_from([Percentages(), Indices(()), Threshold(500)]))
 def test_cuts_are_added_where_gradients_may_not_share_a_bucket(given, strategy):
     wanted = strategy.last(given)

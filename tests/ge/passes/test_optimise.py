@@ -32,7 +32,7 @@ def in_ranks(graphs, options, costs):
     return [done[rank] for rank in ranks]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 4), st.integers(1, 3), st.sampled_from(["auto", "rules"]))
 def test_the_bits_stay_the_same(seed, size, streams, fusion):
     before = programs.program(seed, size, streams=streams)
@@ -42,7 +42,7 @@ def test_the_bits_stay_the_same(seed, size, streams, fusion):
 
 
 @pytest.mark.parametrize("name", PASSES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10**9), size=st.integers(2, 3), streams=st.integers(1, 3))
 def test_each_pass_alone(name, seed, size, streams):
     others = ",".join(set(PASSES) - {name})

@@ -48,7 +48,7 @@ def call_names(graph):
     return [(node.communicator, node.name, node.line) for node in graph.nodes if node.communicator]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 3), st.integers(1, 3))
 def test_ranks_that_predict_different_times_do_not_wait_for_one_another_in_a_circle(seed, size, streams):
     before = program(seed, size, streams=streams)
