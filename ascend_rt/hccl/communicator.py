@@ -111,9 +111,11 @@ class Communicator(Collectives, Splits, Transfers):
             self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
         self._buffers = buffers(settings, size)
         self._piece_nbytes = self._buffers.piece
+        links = settings.ascend_rt_link
         self._tune(
             spins_for(settings.ascend_rt_spin, membership.size),
-            settings.ascend_rt_yields,
+            # Who sleeps is back when woken; who yields to a kernel, when the kernel's time slice is over.
+            settings.ascend_rt_yields if links is None else 0,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
             kernels_for(settings.ascend_rt_kernels),
@@ -121,8 +123,8 @@ class Communicator(Collectives, Splits, Transfers):
             settings.ascend_rt_reach_kib << 10,
             self._buffers.scratch,
         )
-        if settings.ascend_rt_link is not None:
-            self._set_links(settings.ascend_rt_link.costs(membership.rank, members))
+        if links is not None:
+            self._set_links(links.costs(membership.rank, members))
         return self
 
     def __init__(

@@ -136,6 +136,7 @@ def test_a_whole_run(options: str) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.thorough
 def test_ranks_that_cannot_share_the_work_are_refused_once() -> None:
     job = run("-n", "3", "-m", "ascend_rt.examples.train_gpt", "--tensor", "3")
     assert job.returncode == 1
