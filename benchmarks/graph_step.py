@@ -48,6 +48,7 @@ LINK_MS, LATENCY_US = 4.0, 20.0
 SHARE = 0.4  # of communication in the eager step
 TRIAL_ROWS, STEPS, WARM_UP = 512, 3, 2
 BOUNDS = {"optimised / eager": 0.72, "optimised / hand": 1.03, "off the prediction": 0.05}
+BARE_BOUNDS = {"optimised / eager": 1.02}  # with --no-link
 
 Step = Callable[[], None]
 
@@ -193,19 +194,19 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--rows", type=int, help="samples of a rank (default: such that communication is 40 %%)")
     parser.add_argument("--no-link", action="store_true", help="emulate no links")
-    parser.add_argument("--check", action="store_true", help=f"fail above {BOUNDS}")
+    parser.add_argument("--check", action="store_true", help="fail if a ratio is above its bound")
     options = parser.parse_args()
     threadpool_limits(1, user_api="blas")
     ranks = settings.read().rank_size or 1
     comm = rt.init(link=None if options.no_link or ranks == 1 else link_of(ranks))
     line, share, log = measure(comm, options.rows or fitting_rows(comm), options.rounds)
-    found = ratios(line)
+    found, bounds = ratios(line), BARE_BOUNDS if options.no_link else BOUNDS
     if comm.rank == 0:
         said = [f"communication is {share:.0%} of the eager step", *log]
-        said += [f"{name}: {ratio:.3f}, bound {BOUNDS[name]}" for name, ratio in found.items()]
+        said += [f"{name}: {ratio:.3f}, bound {bounds.get(name, 'none')}" for name, ratio in found.items()]
         print("\n".join(said), file=sys.stderr)
         print(json.dumps(line) if options.json else "\n".join(f"{key:16}{value}" for key, value in line.items()))
-    missed = not line["bits_equal"] or any(found[name] > bound for name, bound in BOUNDS.items())
+    missed = not line["bits_equal"] or any(found[name] > bound for name, bound in bounds.items())
     return int(options.check and comm.rank == 0 and missed)
 
 
