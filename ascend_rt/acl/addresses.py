@@ -13,7 +13,7 @@ import numpy as np
 from . import device as local
 from .device import LocalDevice
 from .errors import ACL_ERROR_RT_PARAM_INVALID, AclError
-from .exported import imported_range
+from .exported import Use, imported_range
 from .handles import Live, LiveMemory
 
 UINT8 = np.dtype(np.uint8)
@@ -32,6 +32,13 @@ class Range(NamedTuple):
     device: int | None
     """whose memory it is, by its number on the host; None: the host's own"""
     live: Live | None
+    use: Use | None = None
+    """of imported memory"""
+
+    @property
+    def kept(self) -> tuple[Live | None, Use | None]:
+        """What a task keeps that works on it."""
+        return self.live, self.use
 
     @property
     def on_device(self) -> bool:
@@ -64,8 +71,8 @@ def device_range(name: str, address: int, nbytes: int) -> Range:
             return found
     segment = local.in_use().memory.segment
     index = segment.device_at(address) if 0 < address < HUGE else -1
-    if index >= 0 and imported_range(segment, address, nbytes):
-        return Range(address, nbytes, index, None)
+    if index >= 0 and (use := imported_range(segment, address, nbytes)):
+        return Range(address, nbytes, index, None, use)
     for device in local.opened():
         if device.host_id == index:
             return own_range(device, name, address, nbytes)

@@ -6,8 +6,10 @@ in the job's memory, and a random token that the record must hold: a key that wa
 
 import os
 import secrets
+import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..core import _core
 from .errors import ACL_ERROR_RT_NO_PERMISSION, ACL_ERROR_RT_OVER_LIMIT, ACL_ERROR_RT_PARAM_INVALID, AclError
@@ -25,6 +27,34 @@ class Export(NamedTuple):
     block: _core.Block
     """the record's"""
     address: int
+    owner: DeviceMemory
+
+
+@dataclass
+class Withdrawn:
+    """What an importer was using when it was closed: the record and, once it is freed, the memory stay until that is
+    over."""
+
+    export: Export
+    memory: Any = None
+
+
+class Use:
+    """A use of imported memory: while somebody refers to it the exporter, which may free the memory, keeps it."""
+
+    def __init__(self, segment: _core.Segment, record: int) -> None:
+        """One that `begin_use` has begun."""
+        self._segment, self._record, self._process = segment, record, os.getpid()
+        _uses.add(self)
+
+    def end(self) -> None:
+        """Again: nothing. In a fork of the process: nothing, since the use is the process's."""
+        if self._process == os.getpid():
+            self._process = 0
+            self._segment.end_use(self._record)
+
+    def __del__(self) -> None:
+        self.end()
 
 
 class Import(NamedTuple):
@@ -35,20 +65,28 @@ class Import(NamedTuple):
     nbytes: int
 
 
+_uses: "weakref.WeakSet[Use]" = weakref.WeakSet()
 _exports: dict[str, Export] = {}
+_withdrawn: list[Withdrawn] = []
+# A record never becomes other memory: who has an old key still looks at it.
+_records: dict[DeviceMemory, list[_core.Block]] = {}
+"""free ones"""
 _imports: dict[str, Import] = {}
 
 
 def export(memory: DeviceMemory, kind: int, address: int, nbytes: int, *, to_all: bool) -> str:
-    """A key of bytes of a device (kind EXPORT_MEMORY or EXPORT_FLAG). It takes 384 bytes there.
+    """A key of bytes of a device (kind EXPORT_MEMORY or EXPORT_FLAG). It takes 384 bytes there, which other keys take
+    over.
 
     to_all: any process of the job may import it; else those that `allow` names.
     """
-    segment, block = memory.segment, memory.allocate(RECORD_NBYTES)
+    let_go()
+    spare = _records.setdefault(memory, [])
+    segment, block = memory.segment, spare.pop() if spare else memory.allocate(RECORD_NBYTES)
     token = (secrets.randbits(64) | 1, secrets.randbits(64) | 1)
     segment.publish((block.offset, *token), kind, address - segment.base, nbytes, to_all)
     text = _spell(block.offset, token)
-    _exports[text] = Export(segment, block, address)
+    _exports[text] = Export(segment, block, address, memory)
     return text
 
 
@@ -89,15 +127,36 @@ def close(key: str) -> None:
     held = _exports.pop(key, None)
     if held is None:
         raise _unknown(key, "this process has neither imported nor exported it")
-    held.segment.withdraw(held.block.offset)
+    _withdraw(held)
 
 
-def close_exports(is_freed: Callable[[int], bool]) -> None:
-    """Memory is freed: keys that lead to such addresses lead nowhere."""
+def close_exports(freed_at: Callable[[int], Any]) -> None:
+    """Memory is freed: keys that lead to it lead nowhere, and what importers are using just now stays until they have.
+
+    freed_at: the memory of an address, None if it is not freed.
+    """
     for key, held in list(_exports.items()):
-        if is_freed(held.address):
+        if freed_at(held.address) is not None:
             del _exports[key]
-            held.segment.withdraw(held.block.offset)
+            _withdraw(held)
+    for withdrawn in _withdrawn:
+        withdrawn.memory = withdrawn.memory or freed_at(withdrawn.export.address)
+    let_go()
+
+
+def let_go() -> None:
+    """Give back what importers were using when it was freed, where they have."""
+    for withdrawn in _withdrawn[:]:
+        if not withdrawn.export.segment.is_used(withdrawn.export.block.offset):
+            _withdrawn.remove(withdrawn)
+            _records.setdefault(withdrawn.export.owner, []).append(withdrawn.export.block)
+
+
+def _withdraw(held: Export) -> None:
+    if held.segment.withdraw(held.block.offset):
+        _withdrawn.append(Withdrawn(held))
+    else:
+        _records.setdefault(held.owner, []).append(held.block)
 
 
 def key_of(address: int) -> str | None:
@@ -105,20 +164,22 @@ def key_of(address: int) -> str | None:
     return next((key for key, held in _exports.items() if held.address == address), None)
 
 
-def imported_range(segment: _core.Segment, address: int, nbytes: int) -> bool:
-    """Whether these bytes are imported, and exported still."""
+def imported_range(segment: _core.Segment, address: int, nbytes: int) -> Use | None:
+    """A use of these bytes, if they are imported, and exported still."""
     for held in list(_imports.values()):
         if held.address <= address and address + nbytes <= held.address + held.nbytes:
-            return segment.lives(held.key)
-    return False
+            return Use(segment, held.key[0]) if segment.begin_use(held.key) else None
+    return None
 
 
 def forget(*, withdraw: bool) -> None:
     """The job is left: this process exports and imports nothing any more. In a fork what it had stays the rank's."""
     for held in _exports.values() if withdraw else ():
         held.segment.withdraw(held.block.offset)
-    _exports.clear()
-    _imports.clear()
+    for use in list(_uses):
+        use.end()
+    for known in (_exports, _imports, _withdrawn, _records):
+        known.clear()
 
 
 def _spell(record: int, token: tuple[int, int]) -> str:

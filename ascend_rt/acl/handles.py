@@ -80,6 +80,10 @@ class Live(NamedTuple):
     nbytes: int
     memory: Any
 
+    def freed_at(self, address: int) -> Any:
+        """The memory if an address lies in it, once it is freed; else None."""
+        return self.memory if self.address <= address < self.address + self.nbytes else None
+
     def array(self, address: int, dtype: "np.dtype[Any]", count: int) -> "np.ndarray[Any, Any]":
         """`count` elements at an address in it, as an array that keeps it alive."""
         view: np.ndarray[Any, Any] = np.ndarray(count, dtype, memoryview(self.memory), address - self.address)

@@ -69,6 +69,10 @@ class OwnedNotify:
     key: str = ""
     """by which it was imported"""
 
+    def freed_at(self, address: int) -> Block | None:
+        """For close_exports, once it is destroyed."""
+        return self.block if address == self.address else None
+
 
 @dataclass
 class LocalDevice:
@@ -114,8 +118,8 @@ class LocalDevice:
         for handle, notify in notifies.items():
             if notify.device is self:
                 notifies.remove(handle)
-                close_exports(notify.address.__eq__)
-        close_exports(lambda address: self.blocks.around(address) is not None)
+                close_exports(notify.freed_at)
+        close_exports(lambda address: live.memory if (live := self.blocks.around(address)) else None)
         self.blocks, self.peers = LiveMemory(), set()
 
 

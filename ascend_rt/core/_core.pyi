@@ -85,11 +85,16 @@ class Segment:
         """Make a key lead to device memory or to a flag (EXPORT_*); its record lies in a block of the caller's."""
     def allow(self, record: int, pids: tuple[int, ...], /) -> bool:
         """Let processes import what is published there; False if there is no room for so many."""
-    def withdraw(self, record: int, /) -> None: ...
+    def withdraw(self, record: int, /) -> bool:
+        """Make its key lead to nothing; whether uses of importers are not over."""
+    def is_used(self, record: int, /) -> bool: ...
     def find(self, key: Key, kind: int, pid: int, /) -> tuple[int, int, int]:
         """Follow a key, which may be any numbers: (IMPORT_DONE or why not, offset, bytes)."""
     def lives(self, key: Key, /) -> bool:
         """Whether a key that `find` has followed leads to something still."""
+    def begin_use(self, key: Key, /) -> bool:
+        """False: a key that `find` has followed leads to nothing any more. Else the exporter keeps what it leads to."""
+    def end_use(self, record: int, /) -> None: ...
     def set_state(self, rank: int, state: int, cause: int = 0, pid: int = 0) -> None:
         """For the server of the job only: publish a rank's state; stamps it with the monotonic clock."""
     def group_boards(self) -> tuple[int, int]:

@@ -181,6 +181,9 @@ PyObject *segment_allow(PyObject *self, PyObject *args);
 PyObject *segment_withdraw(PyObject *self, PyObject *record);
 PyObject *segment_find(PyObject *self, PyObject *args);
 PyObject *segment_lives(PyObject *self, PyObject *key);
+PyObject *segment_is_used(PyObject *self, PyObject *record);
+PyObject *segment_begin_use(PyObject *self, PyObject *key);
+PyObject *segment_end_use(PyObject *self, PyObject *record);
 
 /* ---- binding_memory.c, binding_word.c: methods of Stream ---- */
 PyObject *stream_copy(PyObject *self, PyObject *args);

@@ -40,8 +40,13 @@ PyObject *segment_withdraw(PyObject *object, PyObject *argument)
     unsigned long long record = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred())
         return NULL;
-    export_withdraw(segment_of(object), record);
-    Py_RETURN_NONE;
+    return PyBool_FromLong(export_withdraw(segment_of(object), record));
+}
+
+PyObject *segment_is_used(PyObject *object, PyObject *argument)
+{
+    unsigned long long record = PyLong_AsUnsignedLongLong(argument);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(export_is_used(segment_of(object), record));
 }
 
 /* find(key, kind, pid) -> (IMPORT_DONE or why not, offset, nbytes): the key may be any numbers. */
@@ -66,4 +71,23 @@ PyObject *segment_lives(PyObject *object, PyObject *argument)
         return NULL;
     struct key key = {record, {first, second}};
     return PyBool_FromLong(export_lives(segment_of(object), &key));
+}
+
+/* begin_use(key): of a key that `find` has followed before. */
+PyObject *segment_begin_use(PyObject *object, PyObject *argument)
+{
+    unsigned long long record, first, second;
+    if (!PyArg_ParseTuple(argument, "KKK:begin_use", &record, &first, &second))
+        return NULL;
+    struct key key = {record, {first, second}};
+    return PyBool_FromLong(export_begin_use(segment_of(object), &key));
+}
+
+PyObject *segment_end_use(PyObject *object, PyObject *argument)
+{
+    unsigned long long record = PyLong_AsUnsignedLongLong(argument);
+    if (PyErr_Occurred())
+        return NULL;
+    export_end_use(segment_of(object), record);
+    Py_RETURN_NONE;
 }

@@ -2,6 +2,8 @@
 
 #include "order.h"
 
+#define WITHDRAWN (~(uint32_t)EXPORT_USERS_MASK)
+
 static struct export *record_at(const struct segment *segment, uint64_t record)
 {
     return (struct export *)(segment->base + record);
@@ -17,6 +19,7 @@ void export_publish(const struct segment *segment, const struct key *key, enum e
     store_relaxed(&export->open, open);
     for (uint32_t i = 0; i < EXPORT_PIDS; i++)
         store_relaxed(&export->pids[i], 0);
+    store_relaxed(&export->users, 0);
     store_release(&export->token[0], key->token[0]);
     store_release(&export->token[1], key->token[1]);
 }
@@ -34,11 +37,36 @@ bool export_allow(const struct segment *segment, uint64_t record, const uint32_t
     return true;
 }
 
-void export_withdraw(const struct segment *segment, uint64_t record)
+bool export_withdraw(const struct segment *segment, uint64_t record)
 {
     struct export *export = record_at(segment, record);
     store_release(&export->token[1], 0);
     store_release(&export->token[0], 0);
+    return atomic_fetch_or_explicit(&export->users, WITHDRAWN, memory_order_acq_rel) & EXPORT_USERS_MASK;
+}
+
+bool export_is_used(const struct segment *segment, uint64_t record)
+{
+    return load_acquire(&record_at(segment, record)->users) & EXPORT_USERS_MASK;
+}
+
+bool export_begin_use(const struct segment *segment, const struct key *key)
+{
+    struct export *export = record_at(segment, key->record);
+    uint32_t users = load_acquire(&export->users);
+    do {
+        if (users & WITHDRAWN)
+            return false;
+    } while (!swap_if_equal(&export->users, &users, users + 1));
+    if (export_lives(segment, key))
+        return true;
+    export_end_use(segment, key->record);
+    return false;
+}
+
+void export_end_use(const struct segment *segment, uint64_t record)
+{
+    atomic_fetch_sub_explicit(&record_at(segment, record)->users, 1, memory_order_acq_rel);
 }
 
 bool export_lives(const struct segment *segment, const struct key *key)

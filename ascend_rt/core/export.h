@@ -16,12 +16,18 @@ void export_publish(const struct segment *segment, const struct key *key, enum e
                     uint64_t nbytes, bool open);
 /* False if there is no room for so many processes; then none is added. */
 bool export_allow(const struct segment *segment, uint64_t record, const uint32_t *pids, uint32_t npids);
-void export_withdraw(const struct segment *segment, uint64_t record);
+/* Whether a use of an importer is not over yet, until when the memory must not become another's. */
+bool export_withdraw(const struct segment *segment, uint64_t record);
+bool export_is_used(const struct segment *segment, uint64_t record);
 
 /* Follows a key: *offset and *nbytes in the segment, which are inside of it whatever the record says. */
 enum import_end export_find(const struct segment *segment, const struct key *key, enum export_kind kind, uint32_t pid,
                             uint64_t *offset, uint64_t *nbytes);
 /* Whether what a key leads to is exported still. */
 bool export_lives(const struct segment *segment, const struct key *key);
+/* False: it is not exported any more.  Otherwise the exporter keeps the memory until as many ends.  Of a key that was
+ * followed: its record is none but a record. */
+bool export_begin_use(const struct segment *segment, const struct key *key);
+void export_end_use(const struct segment *segment, uint64_t record);
 
 #endif

@@ -71,6 +71,11 @@ enum { FLAG_SET = 1, FLAG_SLEEPERS = 2 };
  *     token                        two halves, the second stored last, with release: who acquires both as the key says them
  *                                  sees the rest.  Withdrawing sets them to 0, the second first.
  *     pids                         processes that may import it, unless `open`; filled from the front, each stored once
+ *     users                        how many uses of importers are not over, by compare-and-swap; bit 31: withdrawn, and no
+ *                                  use begins any more.  Withdrawing sets the bit and finds the uses in one step, so who has
+ *                                  begun one before is waited for, and who comes later does not begin.  Publishing again
+ *                                  clears it, when no use is left; a record never becomes other memory, because who has an
+ *                                  old key still adds to it, finds another token, and takes that back
  * A reader looks at the token again after it has read: one that was withdrawn meanwhile is not believed. */
 enum { EXPORT_PIDS = 64 };
 struct export {
@@ -79,8 +84,10 @@ struct export {
     _Atomic uint32_t kind;           /* enum export_kind */
     _Atomic uint32_t open;
     _Atomic uint32_t pids[EXPORT_PIDS];
-    uint8_t to_line[3 * LINE_NBYTES - 40 - 4 * EXPORT_PIDS];
+    _Atomic uint32_t users;
+    uint8_t to_line[3 * LINE_NBYTES - 44 - 4 * EXPORT_PIDS];
 };
+enum { EXPORT_USERS_MASK = 0x7fffffff };
 enum export_kind { EXPORT_MEMORY = 1, EXPORT_FLAG = 2 };
 
 /* ---- the control area ---------------------------------------------------------------------------------------

@@ -38,6 +38,45 @@ def tell(comm: Any, text: str | None) -> str:
 # ---- between ranks ----
 
 
+def freed_while_it_is_used(comm: Any, closed: bool) -> None:
+    """Rank 1's copy is queued when rank 0 frees the memory, and what it waits for comes later."""
+    assert acl.rt.set_device(comm.rank) == 0
+    device = comm._memory.device
+    address, key = exported() if comm.rank == 0 else (0, None)
+    key = tell(comm, key)
+    if comm.rank == 0:
+        assert acl.rt.memset(address, N, 3, N) == 0
+        comm.barrier()
+        before = device.in_use
+        assert not closed or acl.rt.ipc_mem_close(key) == 0
+        assert acl.rt.free(address) == 0 and device.in_use == before
+        others = [made(acl.rt.malloc(N, 0)) for _ in range(8)]
+        assert address not in others and all(acl.rt.memset(other, N, 9, N) == 0 for other in others)
+        comm.barrier()
+        comm.barrier()
+        assert all(acl.rt.free(other) == 0 for other in others) and device.in_use < before
+        again = exported()[1]
+        assert again[:16] == key[:16] and again != key  # the record, and nothing else, is used again
+        return
+    imported, own = made(acl.rt.ipc_mem_import_by_key(key, 1)), made(acl.rt.malloc(N, 0))
+    gate, stream = made(acl.rt.create_notify(0)), made(acl.rt.create_stream())
+    assert acl.rt.wait_and_reset_notify(gate, stream, 0) == 0
+    assert acl.rt.memcpy_async(own, N, imported, N, 3, stream) == 0
+    comm.barrier()
+    comm.barrier()
+    assert acl.rt.memset(imported, 1, 0, 1) == INVALID  # no use begins any more
+    assert acl.rt.record_notify(gate, 0) == 0 and acl.rt.synchronize_stream(stream) == 0
+    assert acl.util.ptr_to_bytes(own, N) == b"\3" * N
+    assert acl.rt.destroy_stream(stream) == 0
+    comm.barrier()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("closed", [False, True])
+def test_freed_while_it_is_used(ranks: RankPool, closed: bool) -> None:
+    ranks.run(2, freed_while_it_is_used, closed)
+
+
 def hand_over(comm: Any) -> None:
     assert acl.rt.set_device(comm.rank) == 0
     address, key = exported() if comm.rank == 0 else (0, None)

@@ -59,7 +59,7 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
     _check_kind(copy)
     if any(not place.on_device and place.live is None for place in (copy.to, copy.source)):
         check_unsafe("memcpy_async of host memory that is not of malloc_host")
-    queue.copy(copy.to.address, copy.source.address, copy.to.nbytes, (copy.to.live, copy.source.live))
+    queue.copy(copy.to.address, copy.source.address, copy.to.nbytes, (copy.to.kept, copy.source.kept))
 
 
 @returns_code
@@ -80,7 +80,7 @@ def memcpy2d_async(
     queue = local.find_stream(integer("stream", stream))
     copy = _check_rows(dst, dpitch, src, spitch, width, height, kind)
     _check_kind(copy)
-    to, source, keep = copy.to.address, copy.source.address, (copy.to.live, copy.source.live)
+    to, source, keep = copy.to.address, copy.source.address, (copy.to.kept, copy.source.kept)
     queue.copy_rows(to, copy.to_pitch, source, copy.source_pitch, copy.width, copy.height, keep)
 
 
@@ -97,7 +97,7 @@ def memset_async(address: int, max_count: int, value: int, count: int, stream: i
     """memset queued on a stream. ret: as memset, and 107017, 107003 for the stream."""
     queue = local.find_stream(integer("stream", stream))
     to, byte = _check_fill(address, max_count, value, count)
-    queue.fill(to.address, byte, to.nbytes, to.live)
+    queue.fill(to.address, byte, to.nbytes, to.kept)
 
 
 class _Copy(NamedTuple):

@@ -21,7 +21,7 @@ from ..errors import (
     ACL_ERROR_RT_MEMORY_ALLOCATION,
     AclError,
 )
-from ..exported import close_exports
+from ..exported import close_exports, let_go
 from ..handles import Live
 from ..return_codes import integer, returns_code, returns_value_and_code
 
@@ -64,15 +64,16 @@ def malloc_with_cfg(size: int, policy: int, cfg: dict[str, Any] | None, /) -> in
 
 @returns_code
 def free(address: int, /) -> None:
-    """Free a block of malloc. ret. Does not block: what is queued already may still use it, and it is reused only then.
-    Keys that were exported of it lead nowhere. 107000: no block of malloc begins there."""
+    """Free a block of malloc. ret. Does not block: what is queued already, on ranks that have imported it too, may
+    still use it, and it is reused only then. Keys that were exported of it lead nowhere. 107000: no block begins there.
+    """
     address = integer("address", address)
     segment = local.in_use().memory.segment
     index = segment.device_at(address) if 0 < address < HUGE else -1
     for device in local.opened():
         live = device.blocks.around(address) if device.host_id == index else None
         if live is not None and device.blocks.remove(address):
-            close_exports(range(live.address, live.address + live.nbytes).__contains__)
+            close_exports(live.freed_at)
             return
     raise invalid(f"{address:#x} is not the beginning of a live block of acl.rt.malloc; was it freed before?")
 
@@ -147,6 +148,7 @@ def _malloc(size: int, policy: int) -> int:
         raise invalid(f"size={size}; expected a positive number of bytes")
     if not 0 <= policy & ~POLICY_FLAGS <= ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
         raise AclError(ACL_ERROR_RT_INVALID_MALLOC_TYPE, f"policy={policy:#x}; expected one of ACL_MEM_MALLOC_*")
+    let_go()
     block = device.memory.allocate(size)
     device.blocks.add(Live(block.address, size, block))
     return block.address

@@ -12,7 +12,7 @@ from ..constants import (
     ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS,
 )
 from ..errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_PARAM_INVALID, AclError
-from ..exported import KEY_NBYTES, allow, close, close_exports, export, follow, imported_range, key_of
+from ..exported import KEY_NBYTES, Use, allow, close, close_exports, export, follow, imported_range, key_of
 from ..return_codes import integer, ranged, returns_code, returns_value_and_code
 from .ipc_memory import integers
 
@@ -40,7 +40,7 @@ def destroy_notify(notify: int, /) -> None:
     """ret. What is queued with it already goes on using it; its key leads nowhere. 107017: no such notify."""
     owned = local.notifies.remove(integer("notify", notify))
     if owned.block is not None:
-        close_exports(owned.address.__eq__)
+        close_exports(owned.freed_at)
     elif all(other.key != owned.key for _, other in local.notifies.items()):
         close(owned.key)
 
@@ -49,7 +49,7 @@ def destroy_notify(notify: int, /) -> None:
 def record_notify(notify: int, stream: int, /) -> None:
     """The notify is set when all that is queued on the stream so far is done. ret: 107017, 107003."""
     owned = _find(notify)
-    local.find_stream(integer("stream", stream)).set_flag(owned.address, owned.block)
+    local.find_stream(integer("stream", stream)).set_flag(owned.address, _kept(notify, owned))
 
 
 @returns_code
@@ -61,7 +61,7 @@ def wait_and_reset_notify(notify: int, stream: int, timeout: int, /) -> None:
     """
     owned = _find(notify)
     queue = local.find_stream(integer("stream", stream))
-    queue.take_flag(owned.address, ranged("timeout", timeout, 0, UINT32_MAX) * 1_000_000, owned.block)
+    queue.take_flag(owned.address, ranged("timeout", timeout, 0, UINT32_MAX) * 1_000_000, _kept(notify, owned))
 
 
 @returns_value_and_code
@@ -114,10 +114,17 @@ def notify_import_by_key(key: str, flag: int, /) -> int:
 
 def _find(notify: int) -> local.OwnedNotify:
     owned = local.notifies.get(integer("notify", notify))
-    if owned.block is None and not imported_range(owned.device.memory.segment, owned.address, FLAG_NBYTES):
+    _kept(notify, owned)
+    return owned
+
+
+def _kept(notify: int, owned: local.OwnedNotify) -> _core.Block | Use:
+    """What a task keeps that works on it."""
+    kept = owned.block or imported_range(owned.device.memory.segment, owned.address, FLAG_NBYTES)
+    if kept is None:
         text = f"notify {notify:#x} was imported, and the process that made it has destroyed it"
         raise AclError(ACL_ERROR_RT_INVALID_HANDLE, text)
-    return owned
+    return kept
 
 
 def _own(notify: int) -> local.OwnedNotify:

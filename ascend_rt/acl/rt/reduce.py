@@ -41,7 +41,7 @@ def reduce_async(dst: int, src: int, count: int, kind: int, dtype: int, stream: 
     check_peers(to, source)
     if dst != src and abs(dst - src) < count:
         raise invalid(f"dst={dst:#x} and src={src:#x} overlap in {count - abs(dst - src)} of {count} bytes")
-    queue.reduce(dst, src, count // item_nbytes, kernel_dtype, op, (to.live, source.live))
+    queue.reduce(dst, src, count // item_nbytes, kernel_dtype, op, (to.kept, source.kept))
 
 
 def _kernel(kind: int, dtype: int) -> tuple[int, int, int]:

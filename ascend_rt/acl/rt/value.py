@@ -23,7 +23,7 @@ def value_write(address: int, value: int, flag: int, stream: int, /) -> None:
     value = ranged("value", value, 0, UINT64_MAX)
     ranged("flag", flag, 0, 0)
     word = _word(address)
-    queue.write_value(word.address, value, word.live)
+    queue.write_value(word.address, value, word.kept)
 
 
 @returns_code
@@ -37,7 +37,7 @@ def value_wait(address: int, value: int, flag: int, stream: int, /) -> None:
     value = ranged("value", value, 0, UINT64_MAX)
     test = ranged("flag", flag, ACL_STREAM_WAIT_VALUE_GEQ, ACL_STREAM_WAIT_VALUE_NOR)
     word = _word(address)
-    queue.wait_value(word.address, value, test, Stream.longest_wait_ns(settings_module.read()), word.live)
+    queue.wait_value(word.address, value, test, Stream.longest_wait_ns(settings_module.read()), word.kept)
 
 
 def _word(address: int) -> Range:

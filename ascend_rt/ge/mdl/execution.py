@@ -43,11 +43,11 @@ def _queue(loaded: Loaded, inputs: int, outputs: int, stream: Stream) -> None:
     memory = loaded.graph.memory
     for buffer, place in zip(loaded.inputs, given, strict=True):
         own = memory[buffer.name]
-        stream.copy(address_of(own), place.address, buffer.nbytes, (own, place.live))
+        stream.copy(address_of(own), place.address, buffer.nbytes, (own, place.kept))
     loaded.graph.launch(stream)
     for buffer, place in zip(loaded.outputs, taken, strict=True):
         own = memory[buffer.name]
-        stream.copy(place.address, address_of(own), buffer.nbytes, (own, place.live))
+        stream.copy(place.address, address_of(own), buffer.nbytes, (own, place.kept))
 
 
 def _ranges(name: str, dataset: int, expected: Sequence[Buffer], *, writes: bool) -> list[Range]:
