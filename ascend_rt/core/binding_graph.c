@@ -232,7 +232,7 @@ static PyObject *graph_transfer(PyObject *object, PyObject *args)
     struct transfer *transfer = take_items((struct communicator_object *)given, collective, items);
     if (!transfer)
         return NULL;
-    if (!transfer_can_issue(transfer)) {
+    if (!transfer_prepare(transfer)) {
         PyObject *peer = PyLong_FromUnsignedLong(transfer->culprit);
         transfer_free(transfer);
         return peer;
@@ -296,13 +296,13 @@ static bool make_sequences(struct graph_object *self, struct launch *launch, PyO
     return all;
 }
 
-static void queue_launch(const struct launch *launch, PyObject *streams, struct task **tasks)
+static void queue_launch(struct launch *launch, PyObject *streams, struct task **tasks)
 {
     for (uint32_t i = 0; i < launch->graph->nstreams; i++) {
         if (!tasks[i])
             continue;
         tasks[i]->kind = TASK_SEQUENCE;
-        tasks[i]->sequence.launch = (struct launch *)launch;
+        tasks[i]->sequence.launch = launch;
         tasks[i]->sequence.tasks = launch->sequences[i].tasks;
         tasks[i]->sequence.ntasks = launch->sequences[i].ntasks;
         append_task((struct stream_object *)PyTuple_GetItem(streams, (Py_ssize_t)i), tasks[i]); /* it has started */

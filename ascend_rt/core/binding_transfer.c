@@ -108,11 +108,12 @@ PyObject *call_transfer(PyObject *object, PyObject *args)
         return NULL;
     if (why)
         transfer_refuse(t, why);
-    if (transfer_issue(t) == CALL_NO_STAGING) {
+    if (!transfer_prepare(t)) {
         PyObject *peer = PyLong_FromUnsignedLong(t->culprit);
         transfer_free(t);
         return peer;
     }
+    transfer_issue(t);
     return queues ? queue(self, t, items, stream) : run_blocking(self, t);
 }
 

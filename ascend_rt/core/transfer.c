@@ -24,6 +24,8 @@ struct transfer *transfer_new(struct communicator *c, uint8_t collective, uint32
 struct transfer *transfer_copy(const struct transfer *from)
 {
     struct transfer *t = transfer_new(from->communicator, from->collective, from->nitems);
+    if (t)
+        t->large = from->large;
     for (uint32_t i = 0; t && i < t->nitems; i++) {
         t->items[i] = from->items[i];
         if (t->items[i].view.ndim)
@@ -78,7 +80,7 @@ static bool place(const struct communicator *c, struct item *item)
     return item->piece_count > 0;
 }
 
-bool transfer_can_issue(struct transfer *t)
+bool transfer_prepare(struct transfer *t)
 {
     for (uint32_t i = 0; i < t->nitems && !t->refused; i++) {
         struct item *item = &t->items[i];
@@ -90,14 +92,11 @@ bool transfer_can_issue(struct transfer *t)
     return true;
 }
 
-enum call_end transfer_issue(struct transfer *t)
+void transfer_issue(struct transfer *t)
 {
     struct communicator *c = t->communicator;
-    if (!transfer_can_issue(t))
-        return CALL_NO_STAGING;
     for (uint32_t i = 0; i < t->nitems; i++)
         t->items[i].ticket = c->ends[t->items[i].side][t->items[i].peer].tickets++;
-    return CALL_DONE;
 }
 
 /* ---- waiting ---- */

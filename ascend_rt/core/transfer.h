@@ -75,10 +75,10 @@ struct transfer *transfer_new(struct communicator *communicator, uint8_t collect
 /* The same items, not issued yet; NULL: no memory. */
 struct transfer *transfer_copy(const struct transfer *transfer);
 void transfer_free(struct transfer *transfer);
-/* Whether nothing is missing; otherwise it is the staging for transfer->culprit. */
-bool transfer_can_issue(struct transfer *transfer);
-/* CALL_DONE, and all items have their turn; or CALL_NO_STAGING for transfer->culprit, and nothing was done. */
-enum call_end transfer_issue(struct transfer *transfer);
+/* Places its items; false if the staging for transfer->culprit is missing. */
+bool transfer_prepare(struct transfer *transfer);
+/* All items of a transfer that was prepared get their turn. */
+void transfer_issue(struct transfer *transfer);
 /* Blocks until all items are over.  CALL_DONE, or why the first of them failed and a reference to its failure. */
 enum call_end transfer_run(struct transfer *transfer, const struct wait_host *host, struct patience *patience,
                            struct failure **failure);

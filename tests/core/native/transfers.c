@@ -188,7 +188,8 @@ static void run_items(struct worker *worker, const uint32_t *indices, const enum
         fill_item(runner, &t->items[i], indices[i], sides[i]);
     if (n == 1 && refuses(&runner->messages[indices[0]], sides[0]))
         transfer_refuse(t, "for a test");
-    EXPECT_EQUAL(transfer_issue(t), CALL_DONE);
+    EXPECT(transfer_prepare(t));
+    transfer_issue(t);
     enum call_end end = transfer_run(t, &host, &worker->patience, &failure);
     EXPECT_EQUAL(end != CALL_DONE, failure != NULL);
     failure_release(failure);
