@@ -61,7 +61,7 @@ bool plan_find_buffers(struct communicator *c, const struct plan *plan, const st
 /* What all places of a step have in common, and the run of chunks that is moved next: a step of several chunks is done
  * block by block, since blocks need not lie one behind the other. */
 struct run {
-    struct communicator *communicator;
+    const struct communicator *communicator;
     const struct plan *plan;
     const struct cut *cut;
     uint64_t count; /* of the call: from block to block of a private buffer */
