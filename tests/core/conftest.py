@@ -2,6 +2,7 @@
 
 import functools
 import os
+import random
 import subprocess
 import tempfile
 from array import array
@@ -174,3 +175,22 @@ def sanitizer(request: pytest.FixtureRequest) -> Sanitizer:
 def waiting(request: pytest.FixtureRequest) -> str:
     """How ranks wait, as the native programs are told: for long awake, or asleep at once."""
     return str(request.param)
+
+
+@pytest.fixture
+def random_run(
+    compile_and_run: Callable[..., str],
+    engine: list[str],
+    plan_file: Callable[..., str],
+    sanitizer: Sanitizer,
+    waiting: str,
+) -> Callable[..., tuple[int, str]]:
+    """`random_run(sources, size, rounds)`: runs a program of native/threads.h; its seed, and what it printed."""
+
+    def run(sources: Iterable[str], size: int, rounds: int) -> tuple[int, str]:
+        seed = random.randrange(2**32)
+        built_from = [*sources, "tests/core/native/threads.c", "tests/core/native/calls.c", *engine]
+        words = map(str, (size, seed, rounds, plan_file(size), waiting))
+        return seed, compile_and_run(built_from, sanitizer, *words)
+
+    return run

@@ -1,6 +1,5 @@
 """Ranks as threads on one board and real futexes: random calls, mismatches, refusals, under both sanitizers."""
 
-import random
 import re
 from collections.abc import Callable
 from typing import Literal
@@ -9,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.threads
 
-PROGRAM = [f"tests/core/native/{name}.c" for name in ("ranks", "threads", "calls")]
+PROGRAM = ["tests/core/native/ranks.c"]
 ROUNDS = {"thread": {1: 100, 2: 600, 3: 400, 5: 250, 8: 100}, "address": {1: 200, 2: 1500, 3: 1000, 5: 600, 8: 300}}
 SIZES = [
     pytest.param(1, marks=pytest.mark.thorough),
@@ -22,15 +21,10 @@ SIZES = [
 
 @pytest.mark.parametrize("size", SIZES)
 def test_random_calls(
-    compile_and_run: Callable[..., str],
-    engine: list[str],
-    plan_file: Callable[..., str],
-    sanitizer: Literal["thread", "address"],
-    waiting: str,
-    size: int,
+    random_run: Callable[..., tuple[int, str]], sanitizer: Literal["thread", "address"], waiting: str, size: int
 ) -> None:
-    seed, rounds = random.randrange(2**32), ROUNDS[sanitizer][size]
-    said = compile_and_run([*PROGRAM, *engine], sanitizer, str(size), str(seed), str(rounds), plan_file(size), waiting)
+    rounds = ROUNDS[sanitizer][size]
+    seed, said = random_run(PROGRAM, size, rounds)
     found = re.fullmatch(rf"ranks {size}, seed {seed}: {rounds} rounds, (\d+) committed, (\d+) sleeps\n", said)
     assert found, said
     committed, sleeps = map(int, found.groups())

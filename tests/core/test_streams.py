@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.threads
 
-PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "slots", "threads", "calls")]
+PROGRAM = [f"tests/core/native/{name}.c" for name in ("streams", "queueing", "slots")]
 STREAMS = [f"ascend_rt/core/{name}.c" for name in ("stream", "mark", "queue", "flag", "value")]
 BATCHES = {"thread": 40, "address": 100}
 SIZES = [(3, 1), *(pytest.param(size, times, marks=pytest.mark.thorough) for size, times in ((1, 2), (2, 3), (3, 2)))]
@@ -17,18 +17,10 @@ SIZES = [(3, 1), *(pytest.param(size, times, marks=pytest.mark.thorough) for siz
 
 @pytest.mark.parametrize(("size", "times"), SIZES)
 def test_random_batches(
-    compile_and_run: Callable[..., str],
-    engine: list[str],
-    plan_file: Callable[..., str],
-    sanitizer: Literal["thread", "address"],
-    waiting: str,
-    size: int,
-    times: int,
+    random_run: Callable[..., tuple[int, str]], sanitizer: Literal["thread", "address"], size: int, times: int
 ) -> None:
-    seed, batches = random.randrange(2**32), times * BATCHES[sanitizer]
-    said = compile_and_run(
-        [*PROGRAM, *STREAMS, *engine], sanitizer, str(size), str(seed), str(batches), plan_file(size), waiting
-    )
+    batches = times * BATCHES[sanitizer]
+    seed, said = random_run([*PROGRAM, *STREAMS], size, batches)
     found = re.fullmatch(
         rf"streams of {size} ranks, seed {seed}: {batches} batches, (\d+) failed, (\d+) committed\n", said
     )
