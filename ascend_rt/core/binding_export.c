@@ -49,38 +49,41 @@ PyObject *segment_is_used(PyObject *object, PyObject *argument)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(export_is_used(segment_of(object), record));
 }
 
+static bool take_key(PyObject *numbers, struct key *key)
+{
+    unsigned long long record, first, second;
+    if (!PyArg_ParseTuple(numbers, "KKK", &record, &first, &second))
+        return false;
+    *key = (struct key){record, {first, second}};
+    return true;
+}
+
 /* find(key, kind, pid) -> (IMPORT_DONE or why not, offset, nbytes): the key may be any numbers. */
 PyObject *segment_find(PyObject *object, PyObject *args)
 {
-    unsigned long long record, first, second;
+    struct key key;
+    PyObject *numbers;
     uint64_t offset = 0, nbytes = 0;
     int kind;
     unsigned pid;
-    if (!PyArg_ParseTuple(args, "(KKK)iI:find", &record, &first, &second, &kind, &pid))
+    if (!PyArg_ParseTuple(args, "O!iI:find", &PyTuple_Type, &numbers, &kind, &pid) || !take_key(numbers, &key))
         return NULL;
-    struct key key = {record, {first, second}};
     enum import_end end = export_find(segment_of(object), &key, (enum export_kind)kind, pid, &offset, &nbytes);
     return Py_BuildValue("iKK", (int)end, (unsigned long long)offset, (unsigned long long)nbytes);
 }
 
 /* lives(key): of a key that `find` has followed before. */
-PyObject *segment_lives(PyObject *object, PyObject *argument)
+PyObject *segment_lives(PyObject *object, PyObject *numbers)
 {
-    unsigned long long record, first, second;
-    if (!PyArg_ParseTuple(argument, "KKK:lives", &record, &first, &second))
-        return NULL;
-    struct key key = {record, {first, second}};
-    return PyBool_FromLong(export_lives(segment_of(object), &key));
+    struct key key;
+    return take_key(numbers, &key) ? PyBool_FromLong(export_lives(segment_of(object), &key)) : NULL;
 }
 
 /* begin_use(key): of a key that `find` has followed before. */
-PyObject *segment_begin_use(PyObject *object, PyObject *argument)
+PyObject *segment_begin_use(PyObject *object, PyObject *numbers)
 {
-    unsigned long long record, first, second;
-    if (!PyArg_ParseTuple(argument, "KKK:begin_use", &record, &first, &second))
-        return NULL;
-    struct key key = {record, {first, second}};
-    return PyBool_FromLong(export_begin_use(segment_of(object), &key));
+    struct key key;
+    return take_key(numbers, &key) ? PyBool_FromLong(export_begin_use(segment_of(object), &key)) : NULL;
 }
 
 PyObject *segment_end_use(PyObject *object, PyObject *argument)

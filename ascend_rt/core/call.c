@@ -54,6 +54,22 @@ uint32_t memory_of(const struct communicator *c, const struct issue *issue)
     return memory | (c->reach == REACH_GRANTED || c->reach == REACH_ALL ? REACHES : 0);
 }
 
+void say_places(struct communicator *c, const struct issue *issue, uint32_t memory, uint64_t scratch_offset)
+{
+    struct line *line = board_begin(c);
+    line->place.in = memory & PLAIN_IN ? (uintptr_t)issue->in.base : issue->in_offset;
+    line->place.out = memory & PLAIN_OUT ? (uintptr_t)issue->out.base : issue->out_offset;
+    line->place.scratch = scratch_offset;
+    line->place.memory = memory;
+}
+
+unsigned char *said_place(const struct communicator *c, uint32_t rank, enum buffer buffer)
+{
+    const struct line *line = board_latest_line(c, rank);
+    const uint64_t said[BUFFERS] = {line->place.in, line->place.out, line->place.scratch};
+    return line->place.memory & plain_bit(buffer) ? (unsigned char *)(uintptr_t)said[buffer] : c->segment.base + said[buffer];
+}
+
 /* ---- staging ---- */
 
 uint64_t piece_count(const struct communicator *c, const struct issue *issue)
@@ -143,11 +159,7 @@ static enum call_end run_by_plan(struct communicator *c, const struct issue *iss
         const uint64_t most = memory & (STAGED_IN | STAGED_OUT) ? most_staged : most_at_once;
         piece.count = most < issue->count - piece.first ? most : issue->count - piece.first;
         stage_in(c, issue, memory, &piece);
-        struct line *line = board_begin(c);
-        line->place.in = memory & PLAIN_IN ? (uintptr_t)issue->in.base : issue->in_offset;
-        line->place.out = memory & PLAIN_OUT ? (uintptr_t)issue->out.base : issue->out_offset;
-        line->place.scratch = issue->scratch_offset;
-        line->place.memory = memory;
+        say_places(c, issue, memory, issue->scratch_offset);
         enum call_end end = board_round(c, said, true);
         if (end != CALL_DONE)
             return end;

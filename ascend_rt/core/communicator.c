@@ -200,11 +200,10 @@ static bool is_in_device_memory(const struct communicator *c, const struct view 
  * where it is, unless it is strided: plans move contiguous memory. */
 static uint64_t place_buffer(struct issue *issue, const struct view *view, enum buffer buffer, uint64_t staging_offset)
 {
-    static const uint32_t bits[] = {STAGED_IN, STAGED_OUT};
-    issue->outside |= bits[buffer];
+    issue->outside |= staged_bit(buffer);
     if (issue->choice->plan.lends[buffer] || view->ndim)
-        issue->staged |= bits[buffer];
-    return issue->staged & bits[buffer] ? staging_offset : 0;
+        issue->staged |= staged_bit(buffer);
+    return issue->staged & staged_bit(buffer) ? staging_offset : 0;
 }
 
 static void place_buffers(const struct communicator *c, struct issue *issue)

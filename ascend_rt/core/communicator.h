@@ -209,9 +209,17 @@ struct piece {
 /* ---- exchange.c: a call that is its round ---- */
 enum call_end exchange_run(struct communicator *communicator, const struct issue *issue, const struct descriptor *said);
 
+/* The bits of a buffer in a line and in an issue; scratch is neither staged nor plain. */
+static inline uint32_t staged_bit(enum buffer buffer) { return buffer == BUFFER_SCRATCH ? 0 : (uint32_t)STAGED_IN << buffer; }
+static inline uint32_t plain_bit(enum buffer buffer) { return buffer == BUFFER_SCRATCH ? 0 : (uint32_t)PLAIN_IN << buffer; }
+
 /* ---- call.c: what calls in pieces have in common ---- */
 /* The bits of this rank's line: which of its buffers are staged in the next round, and which the others reach. */
 uint32_t memory_of(const struct communicator *communicator, const struct issue *issue);
+/* Says in this rank's next line where its buffers are. */
+void say_places(struct communicator *communicator, const struct issue *issue, uint32_t memory, uint64_t scratch_offset);
+/* Where a rank has said that its buffer begins: an address here, or in its process if it is plain. */
+unsigned char *said_place(const struct communicator *communicator, uint32_t rank, enum buffer buffer);
 /* Behind every round that says them. */
 void learn_reach(struct communicator *communicator);
 bool anybody_stages(const struct communicator *communicator);

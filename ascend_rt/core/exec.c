@@ -19,11 +19,10 @@ static unsigned char *private_base(const struct view *view, uint32_t outside, co
 
 void plan_find_far(struct communicator *c)
 {
-    static const uint32_t plain_bit[] = {PLAIN_IN, PLAIN_OUT};
     c->reaches_far = false;
     for (uint32_t rank = 0; rank < c->size; rank++)
         for (enum buffer buffer = BUFFER_IN; buffer <= BUFFER_OUT; buffer++) {
-            bool plain = rank != c->rank && board_latest_line(c, rank)->place.memory & plain_bit[buffer];
+            bool plain = rank != c->rank && board_latest_line(c, rank)->place.memory & plain_bit(buffer);
             c->far[buffer][rank] = plain ? load_relaxed(&c->waiter.ranks[c->members[rank]].pid) : 0;
             c->reaches_far = c->reaches_far || plain;
         }
@@ -33,7 +32,6 @@ void plan_find_far(struct communicator *c)
  * not said to be plain. */
 bool plan_find_buffers(struct communicator *c, const struct plan *plan, const struct issue *issue, const struct piece *piece)
 {
-    static const uint32_t staged_bit[BUFFERS] = {STAGED_IN, STAGED_OUT, 0}, plain_bit[BUFFERS] = {PLAIN_IN, PLAIN_OUT, 0};
     size_t item_nbytes = dtype_nbytes(issue->dtype);
     struct cut whole = cut_count(issue->count, (uint32_t)plan->chunks, item_nbytes);
     struct cut part = cut_count(piece->count, (uint32_t)plan->chunks, item_nbytes);
@@ -44,14 +42,13 @@ bool plan_find_buffers(struct communicator *c, const struct plan *plan, const st
         const struct line *line = board_latest_line(c, rank);
         uint64_t offset[BUFFERS] = {line->place.in, line->place.out, line->place.scratch};
         for (enum buffer buffer = BUFFER_IN; buffer < BUFFERS; buffer++) {
-            bool holds_piece = line->place.memory & staged_bit[buffer] || buffer == BUFFER_SCRATCH;
-            bool plain = line->place.memory & plain_bit[buffer];
+            bool holds_piece = line->place.memory & staged_bit(buffer) || buffer == BUFFER_SCRATCH;
+            bool plain = line->place.memory & plain_bit(buffer);
             uint64_t nbytes = buffer_nbytes(plan, holds_piece ? &part : &whole, buffer, item_nbytes);
             if (!plain && (offset[buffer] > c->segment.job->nbytes || nbytes > c->segment.job->nbytes - offset[buffer]))
                 return false;
             uint64_t first = holds_piece ? 0 : piece->first;
-            unsigned char *base = plain ? (unsigned char *)(uintptr_t)offset[buffer] : c->segment.base + offset[buffer];
-            c->base[buffer][rank] = base + first * item_nbytes;
+            c->base[buffer][rank] = said_place(c, rank, buffer) + first * item_nbytes;
             c->stride[buffer][rank] = holds_piece ? piece->count : issue->count;
         }
     }

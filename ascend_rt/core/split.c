@@ -61,9 +61,9 @@ static bool place_is_sound(const struct communicator *c, const struct issue *iss
     const struct line *line = board_latest_line(c, rank);
     const bool in = buffer == BUFFER_IN;
     const uint64_t offset = in ? line->place.in : line->place.out;
-    if (line->place.memory & (in ? PLAIN_IN : PLAIN_OUT))
+    if (line->place.memory & plain_bit(buffer))
         return true; /* the kernel knows */
-    if (line->place.memory & (in ? STAGED_IN : STAGED_OUT))
+    if (line->place.memory & staged_bit(buffer))
         return lies_in_segment(c, offset, c->piece_nbytes);
     return lies_in_segment(c, offset, 0) &&
            (!plan->lends[buffer] || blocks_lie_in_segment(c, rank, in ? IN_COUNTS : OUT_COUNTS,
@@ -121,18 +121,13 @@ static uint64_t part_of(const struct piece *piece, uint64_t count)
 static unsigned char *address(const struct communicator *c, const struct issue *issue, const struct piece *piece,
                               const struct place *place, uint32_t block)
 {
-    static const uint32_t bits[] = {STAGED_IN, STAGED_OUT};
-    const struct line *line = board_latest_line(c, (uint32_t)place->rank);
+    const enum buffer buffer = (enum buffer)place->buffer;
     const size_t item_nbytes = dtype_nbytes(issue->dtype);
-    const uint32_t bit = bits[place->buffer];
-    const uint64_t offset = place->buffer == BUFFER_IN ? line->place.in : line->place.out;
-    if (line->place.memory & bit)
-        return c->segment.base + offset + block * piece->count * item_nbytes;
-    const struct view *view = place->buffer == BUFFER_IN ? &issue->in : &issue->out;
-    bool outside = (uint32_t)place->rank == c->rank && issue->outside & bit;
-    const uint32_t plain = place->buffer == BUFFER_IN ? PLAIN_IN : PLAIN_OUT;
-    unsigned char *there = line->place.memory & plain ? (unsigned char *)(uintptr_t)offset : c->segment.base + offset;
-    unsigned char *base = outside ? view->base : there;
+    unsigned char *base = said_place(c, (uint32_t)place->rank, buffer);
+    if (board_latest_line(c, (uint32_t)place->rank)->place.memory & staged_bit(buffer))
+        return base + block * piece->count * item_nbytes;
+    if ((uint32_t)place->rank == c->rank && issue->outside & staged_bit(buffer))
+        base = buffer == BUFFER_IN ? issue->in.base : issue->out.base;
     uint64_t start = entry(c, (uint32_t)place->rank, place->buffer == BUFFER_IN ? IN_STARTS : OUT_STARTS, block);
     return base + (start + piece->first) * item_nbytes;
 }
@@ -167,7 +162,7 @@ static void stage(const struct communicator *c, const struct issue *issue, uint3
     const uint64_t *counts = rows + (in ? IN_COUNTS : OUT_COUNTS) * (uint64_t)c->size, *starts = counts + c->size;
     const struct view *view = in ? &issue->in : &issue->out;
     unsigned char *area = c->segment.base + (in ? issue->in_offset : issue->out_offset);
-    if (!(memory & (in ? STAGED_IN : STAGED_OUT)))
+    if (!(memory & staged_bit(buffer)))
         return;
     for (int32_t block = 0; block < (in ? plan->blocks_in : plan->blocks_out); block++, area += piece->count * view->item_nbytes) {
         uint64_t count = part_of(piece, counts[block]);
@@ -182,11 +177,7 @@ static void stage(const struct communicator *c, const struct issue *issue, uint3
 
 static enum call_end enter(struct communicator *c, const struct issue *issue, uint32_t memory, const struct descriptor *said)
 {
-    struct line *line = board_begin(c);
-    line->place.in = memory & PLAIN_IN ? (uintptr_t)issue->in.base : issue->in_offset;
-    line->place.out = memory & PLAIN_OUT ? (uintptr_t)issue->out.base : issue->out_offset;
-    line->place.scratch = c->table_offset;
-    line->place.memory = memory;
+    say_places(c, issue, memory, c->table_offset);
     enum call_end end = board_meet(c, said, true);
     if (end != CALL_DONE)
         return end;
