@@ -30,6 +30,13 @@ def values(rank: int, count: int) -> Array:
     return np.random.default_rng([count, rank]).integers(-1000, 1000, count).astype(np.float32)
 
 
+def unset(shape: tuple[int, ...], direct: bool) -> Array:
+    """Memory that is free again may hold the right values from before."""
+    out = (rt.empty if direct else np.empty)(shape, np.float32)
+    out[...] = np.nan
+    return out
+
+
 def expected(kind: str, rank: int, size: int, count: int) -> Array | None:
     every = np.array([values(r, count) for r in range(size)])
     mine = slice(rank * count // size, (rank + 1) * count // size)
@@ -56,7 +63,7 @@ def call(comm: rt.Communicator, kind: str, count: int, direct: bool) -> str:
     """What is wrong with the result, or nothing."""
     x = (rt.array if direct else np.array)(values(comm.rank, count))
     wanted = expected(kind, comm.rank, comm.size, count)
-    out = None if wanted is None else (rt.empty if direct else np.empty)(wanted.shape, np.float32)
+    out = None if wanted is None else unset(wanted.shape, direct)
     keywords: dict[str, Any] = {"root": 1} if kind in ("reduce", "broadcast", "scatter", "gather") else {}
     if kind != "broadcast":
         keywords["out"] = out
@@ -100,12 +107,12 @@ def exchange_of_differing_blocks(comm: rt.Communicator) -> int:
     sent, received = counts[comm.rank].tolist(), counts[:, comm.rank].tolist()
     for plain in (True, comm.rank == 1, comm.rank != 1):
         x = (np.array if plain else rt.array)(every[comm.rank])
-        out = (np.empty if plain else rt.empty)((sum(received),), np.float32)
+        out = unset((sum(received),), not plain)
         comm.all_to_all_v(x, sent, out, received)
         assert np.array_equal(out, np.concatenate(expected))
         blocks = np.full(comm.size, 500) + np.arange(comm.size)
         total = int(blocks.sum())
-        part = (np.empty if plain else rt.empty)((500 + comm.rank,), np.float32)
+        part = unset((500 + comm.rank,), not plain)
         contributions = [values(rank, total) for rank in range(comm.size)]
         own = (np.array if plain else rt.array)(contributions[comm.rank])
         comm.reduce_scatter_v(own, part, blocks.tolist())
