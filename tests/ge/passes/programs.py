@@ -97,89 +97,139 @@ def program(seed, size, steps=16, streams=3):
 
 
 def _write(draw, writer, steps, streams):
-    count, size = 4 * writer.size, writer.size
-    for number in range(3):
-        writer.buffer(f"p{number}", count, ge.Role.INPUT)
-    written = [f"p{number}" for number in range(3)]
-    blocks = []
-    fresh = [f"t{number}" for number in range(6)]
-    for name in fresh:
-        writer.buffer(name, count)
-    for number in range(3):
-        writer.buffer(f"s{number}", count // size)
-
-    def target():
-        name = fresh.pop(0) if fresh and draw.random() < 0.5 else draw.choice(written)
-        if name not in written:
-            written.append(name)
-        return writer.view(name)
-
-    def source():
-        return writer.view(draw.choice(written))
-
+    script = _Script(draw, writer)
     for _ in range(draw.randint(3, steps)):
-        kind = draw.choice("kkkkraRARgsbBBbcnn")
-        if kind == "k":
-            a, b = source(), source()
-            writer.kernel(add, target(), a, b)
-        elif kind == "c":
-            name = draw.choice(written)
-            half = writer.view(name, 0, count // 2)
-            writer.kernel(accumulate, half, writer.view(draw.choice(written), count // 2))
-        elif kind in "ra":
-            x = source()
-            writer.call("all_reduce", x, x, draw.choice(["sum", "sum", "max"]))
-        elif kind == "R":
-            x, out = source(), target()
-            writer.call("all_reduce", x, x if out.buffer == x.buffer else out)
-        elif kind == "A":
-            name = draw.choice(written)
-            halves = [writer.view(name, 0, count // 2), writer.view(name, count // 2)]
-            for half in halves:
-                writer.call("all_reduce", half, half)
-        elif kind == "s":
-            block = writer.view(f"s{draw.randint(0, 2)}")
-            x = source()
-            out = block if draw.random() < 0.5 else writer.block(x.buffer)
-            writer.call("reduce_scatter", x, out)
-            if out is block and block not in blocks:
-                blocks.append(block)
-            if draw.random() < 0.5:
-                writer.call("all_gather", out, x if out is not block else target())
-        elif kind == "g":
-            x = draw.choice(blocks) if blocks and draw.random() < 0.7 else None
-            for _ in range(draw.randint(1, 2)):
-                out = source() if x is None else target()
-                writer.call("all_gather", writer.block(out.buffer) if x is None else x, out)
-        elif kind in "bB":
-            x, root = source(), draw.randrange(size)
-            for _ in range(draw.randint(1, 2)):
-                writer.call("broadcast", x, x, root=root)
-        elif kind == "n":
-            name = f"n{len(writer.nodes)}"
-            small = writer.buffer(name, count, dtype="float16")
-            wide = writer.buffer(f"{name}w", count)
-            if draw.random() < 0.5:
-                writer.call("all_gather", writer.block(source().buffer), wide)
-            else:
-                writer.kernel(add, wide, source(), source())
-                writer.call("broadcast", wide, wide, root=draw.randrange(size))
-            if draw.random() < 0.3:
-                a = source()
-                writer.kernel(scale, target(), a, by=2)
-            writer.kernel(np.copyto, small, wide)
-            if draw.random() < 0.2:
-                writer.kernel(accumulate, writer.view("p0"), wide)
-            writer.kernel(accumulate, writer.view(draw.choice(written)), small)
-    # What nothing reads is of no use: one output is made of everything that is left.
-    out = writer.buffer("out", count, ge.Role.OUTPUT)
-    writer.kernel(scale, out, source(), by=0.5)
-    for name in draw.sample(written, draw.randint(0, len(written))):
-        whole = writer.view(name)
-        writer.kernel(accumulate, out, whole) if draw.random() < 0.5 else writer.kernel(
-            accumulate, writer.block("out"), writer.block(name)
-        )
+        draw.choice(STEPS)(script)
+    script.end()
     return writer.graph([draw.randrange(streams) for _ in writer.nodes] if streams > 1 else None)
+
+
+class _Script:
+    """What a program that is being written has: buffers, and which of them hold something."""
+
+    def __init__(self, draw, writer):
+        self.draw, self.writer = draw, writer
+        self.count = 4 * writer.size
+        self.written = [f"p{number}" for number in range(3)]
+        self.fresh = [f"t{number}" for number in range(6)]
+        self.blocks = []
+        for name in self.written:
+            writer.buffer(name, self.count, ge.Role.INPUT)
+        for name in self.fresh:
+            writer.buffer(name, self.count)
+        for number in range(3):
+            writer.buffer(f"s{number}", self.count // writer.size)
+
+    def target(self):
+        draw = self.draw
+        name = self.fresh.pop(0) if self.fresh and draw.random() < 0.5 else draw.choice(self.written)
+        if name not in self.written:
+            self.written.append(name)
+        return self.writer.view(name)
+
+    def source(self):
+        return self.writer.view(self.draw.choice(self.written))
+
+    def halves(self, name):
+        half = self.count // 2
+        return self.writer.view(name, 0, half), self.writer.view(name, half)
+
+    def end(self):
+        """What nothing reads is of no use: one output is made of everything that is left."""
+        draw, writer = self.draw, self.writer
+        out = writer.buffer("out", self.count, ge.Role.OUTPUT)
+        writer.kernel(scale, out, self.source(), by=0.5)
+        for name in draw.sample(self.written, draw.randint(0, len(self.written))):
+            if draw.random() < 0.5:
+                writer.kernel(accumulate, out, writer.view(name))
+            else:
+                writer.kernel(accumulate, writer.block("out"), writer.block(name))
+
+
+def _kernel(script):
+    a, b = script.source(), script.source()
+    script.writer.kernel(add, script.target(), a, b)
+
+
+def _accumulate_halves(script):
+    half, _ = script.halves(script.draw.choice(script.written))
+    _, other = script.halves(script.draw.choice(script.written))
+    script.writer.kernel(accumulate, half, other)
+
+
+def _all_reduce_in_place(script):
+    x = script.source()
+    script.writer.call("all_reduce", x, x, script.draw.choice(["sum", "sum", "max"]))
+
+
+def _all_reduce(script):
+    x, out = script.source(), script.target()
+    script.writer.call("all_reduce", x, x if out.buffer == x.buffer else out)
+
+
+def _all_reduce_halves(script):
+    for half in script.halves(script.draw.choice(script.written)):
+        script.writer.call("all_reduce", half, half)
+
+
+def _reduce_scatter(script):
+    draw, writer = script.draw, script.writer
+    block = writer.view(f"s{draw.randint(0, 2)}")
+    x = script.source()
+    out = block if draw.random() < 0.5 else writer.block(x.buffer)
+    writer.call("reduce_scatter", x, out)
+    if out is block and block not in script.blocks:
+        script.blocks.append(block)
+    if draw.random() < 0.5:
+        writer.call("all_gather", out, x if out is not block else script.target())
+
+
+def _all_gather(script):
+    draw, writer = script.draw, script.writer
+    x = draw.choice(script.blocks) if script.blocks and draw.random() < 0.7 else None
+    for _ in range(draw.randint(1, 2)):
+        out = script.source() if x is None else script.target()
+        writer.call("all_gather", writer.block(out.buffer) if x is None else x, out)
+
+
+def _broadcast(script):
+    x, root = script.source(), script.draw.randrange(script.writer.size)
+    for _ in range(script.draw.randint(1, 2)):
+        script.writer.call("broadcast", x, x, root=root)
+
+
+def _cast(script):
+    """A call, and behind it a cast of its result to a smaller type, which is seldom the only reader."""
+    draw, writer = script.draw, script.writer
+    name = f"n{len(writer.nodes)}"
+    small = writer.buffer(name, script.count, dtype="float16")
+    wide = writer.buffer(f"{name}w", script.count)
+    if draw.random() < 0.5:
+        writer.call("all_gather", writer.block(script.source().buffer), wide)
+    else:
+        writer.kernel(add, wide, script.source(), script.source())
+        writer.call("broadcast", wide, wide, root=draw.randrange(writer.size))
+    if draw.random() < 0.3:
+        a = script.source()
+        writer.kernel(scale, script.target(), a, by=2)
+    writer.kernel(np.copyto, small, wide)
+    if draw.random() < 0.2:
+        writer.kernel(accumulate, writer.view("p0"), wide)
+    writer.kernel(accumulate, writer.view(draw.choice(script.written)), small)
+
+
+STEPS = [
+    *[_kernel] * 4,
+    *[_broadcast] * 4,
+    *[_all_reduce_in_place] * 2,
+    *[_all_reduce] * 2,
+    *[_cast] * 2,
+    _all_reduce_halves,
+    _reduce_scatter,
+    _all_gather,
+    _accumulate_halves,
+]
+"""What is drawn, as often as it stands here."""
 
 
 def training(rank, size, layers, count=64, *, own_gradients=True, updates_last=True):
