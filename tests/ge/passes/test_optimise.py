@@ -10,20 +10,20 @@ from ascend_rt import ge
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise_ranks
-from ascend_rt.settings import Links, LinksOf
+from ascend_rt.settings import LinksOf
 
 from . import programs
 from .interpreter import check_same_bits
 
 pytestmark = pytest.mark.proof
 
-SLOW_LINK: Links = LinksOf()("1MB/s,20us")
+SLOW_LINK = LinksOf()("1MB/s,20us")
 
 
-def random_costs(graph: ge.Graph, seed: int, links: Links | None = SLOW_LINK) -> Costs:
+def random_costs(graph: ge.Graph, seed: int) -> Costs:
     draw = random.Random(seed)
     kernels = {node.id: draw.choice([1.0, 10.0, 100.0]) for node in graph.of_kind("kernel")}
-    return Costs(kernels, links=links, ranks=2)
+    return Costs(kernels, links=SLOW_LINK, ranks=2)
 
 
 def in_ranks(graphs, options, costs):
@@ -51,3 +51,12 @@ def test_each_pass_alone(name, seed, size, streams):
     after = in_ranks(before, {"ge.disableOptimizations": others}, costs)
     assert {line.split(":")[0] for graph in after for line in graph.log} <= {"streams", name}
     check_same_bits(before, after, seed, programs.inputs(before, seed))
+
+
+def test_each_pass_finds_something_in_some_program():
+    """Or the tests above would say nothing of it."""
+    found = set()
+    for seed in range(4):
+        before = programs.program(seed, 2)
+        found |= {line.split(":")[0] for line in in_ranks(before, {}, random_costs(before[0], seed))[0].log}
+    assert found >= set(PASSES)
