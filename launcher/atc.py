@@ -84,7 +84,7 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     from ..ge.across.check import refuse_ranks
     from ..ge.memory.plan import MemoryOptions
     from ..ge.om.model import compile_model
-    from ..ge.om.optimising import optimise_together
+    from ..ge.passes import optimise_ranks
     from ..ge.sorting import Sorting, sort_nodes
 
     for argument, value in (("the function to build with", given.build), ("--output", given.output)):
@@ -99,7 +99,7 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     graphs = {rank: sort_nodes(_graph(build, rank, size), Sorting(given.topo_sorting_mode)) for rank in range(size)}
     if given.raw_ge_options is not None:
         refuse_ranks(graphs)  # or a pass would meet what is not there
-        graphs = optimise_together(graphs, _ge_options(Path(given.raw_ge_options)))
+        graphs = optimise_ranks(graphs, _ge_options(Path(given.raw_ge_options)))
     options = MemoryOptions(reuse=not given.disable_reuse_memory)
     model = compile_model(Path(given.output).name, graphs, options, command)
     path = Path(f"{given.output}.om")

@@ -4,6 +4,5 @@ errors      ModelFileError: why a file is not taken
 header      the container: 256 bytes of header, a table of partitions, checksum
 fields      which fields the JSON of a partition has
 model       Model: what is in it; write, read
-optimising  the passes over all ranks together
 load        load: this rank's graph, over memory and communicators
 """

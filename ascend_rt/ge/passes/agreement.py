@@ -6,7 +6,7 @@ fact is a permission where it must hold on all ranks, and a time where the slowe
 
     alike           every rank is taken to have told the same: graphs of one program
     asked(comms)    asks the other ranks; every rank must run the same passes
-    Meeting(n)      the ranks are threads of this process: graphs that are compiled together
+    Meeting()       the ranks are threads of this process: graphs that are compiled together
 """
 
 import json

@@ -1,7 +1,7 @@
 """Runs the passes over a graph."""
 
-import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ...hccl.gradient_segments import segments_of
@@ -63,24 +63,22 @@ def optimise_ranks(
     graphs: Mapping[int, Graph], options: Options | None = None, *, costs: Mapping[int, Costs] | None = None
 ) -> dict[int, Graph]:
     """`optimise` for the graphs of all ranks of a job in one process, by rank. Raises what it raises for one."""
-    meeting, done, failed = Meeting(), dict[int, Graph](), list[BaseException]()
+    meeting, failed = Meeting(), list[BaseException]()
 
-    def run(rank: int, graph: Graph) -> None:
+    def run(rank: int, graph: Graph) -> Graph:
         agree = meeting.rank(rank, {name: group.size for name, group in graph.groups.items()})
         try:
-            done[rank] = optimise(graph, options, costs=(costs or {}).get(rank), agree=agree)
+            return optimise(graph, options, costs=(costs or {}).get(rank), agree=agree)
         except BaseException as error:
-            failed.append(error)
+            failed.append(error)  # the first is the cause: others only have nobody to agree with
             meeting.leave(f"rank {rank} has failed: {error}")
+            raise
 
-    threads = [threading.Thread(target=run, args=each, name=f"optimise rank {each[0]}") for each in graphs.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(graphs) or 1, "optimise rank") as threads:
+        done = {rank: threads.submit(run, rank, graph) for rank, graph in graphs.items()}
     if failed:
         raise failed[0]
-    return {rank: done[rank] for rank in graphs}
+    return {rank: future.result() for rank, future in done.items()}
 
 
 def _with_segments(options: Options, graph: Graph) -> Options:

@@ -1,6 +1,7 @@
 """All passes together, and each alone: the same bits, no race, no deadlock."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -60,3 +61,14 @@ def test_each_pass_finds_something_in_some_program():
         before = programs.program(seed, 2)
         found |= {line.split(":")[0] for line in in_ranks(before, {}, random_costs(before[0], seed))[0].log}
     assert found >= set(PASSES)
+
+
+@pytest.mark.parametrize("culprit", range(3))
+def test_of_ranks_that_fail_the_one_that_failed_first_is_told(culprit):
+    graphs = dict(enumerate(programs.training(rank, 3, 2) for rank in range(3)))
+    last = graphs[culprit].of_kind("collective")[-1]
+    wrong = replace(last, task=replace(last.task, fusion=3))
+    nodes = [wrong if node is last else node for node in graphs[culprit].nodes]
+    graphs[culprit] = graphs[culprit].replace("marked", nodes=nodes)
+    with pytest.raises(ValueError, match="EI0003: fusion 3, fusion_id -1"):
+        optimise_ranks(graphs)
