@@ -34,6 +34,17 @@ def test_percentages_cut_at_the_nearest_gradient(shares, nbytes, last):
     assert Percentages(shares).last(gradients(nbytes)) == last
 
 
+@given(st.lists(st.integers(1, 100), min_size=1, max_size=30), st.sets(st.integers(1, 99), max_size=7))
+def test_no_other_cut_is_nearer_to_what_a_percentage_asks_for(nbytes, targets):
+    """In whole numbers: a hundred times the bytes."""
+    targets = sorted(targets)
+    shares = tuple(float(end - start) for start, end in zip([0, *targets], [*targets, 100], strict=True))
+    last = Percentages(shares).last(gradients(nbytes))
+    sums = [100 * end for end in accumulate(nbytes)]
+    distances = [[abs(end - target * sum(nbytes)) for end in sums] for target in targets]
+    assert last == sorted({len(nbytes) - 1, *(each.index(min(each)) for each in distances)})
+
+
 def test_indices_and_threshold():
     assert Indices((20, 100, 159)).last(gradients([1] * 160)) == [20, 100, 159]
     assert Indices((2, 5, 90)).last(gradients([1] * 10)) == [2, 5, 9]
