@@ -5,4 +5,5 @@ check      check_ranks: all findings
 calls      collectives of a communicator: order and arguments
 messages   what is sent and received
 waiting    who waits for whom: cycles over streams, events and communicators
+agree      the ranks of a running job compare their graphs: skeleton, what they tell; texts, how
 """

@@ -7,7 +7,6 @@ then every rank checks all of them, and all find the same.
 
 import itertools
 import zlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ..graph import Graph
 from .check import refuse_ranks
 from .skeleton import digest, is_told_by_digest, skeleton
+from .texts import all_texts
 
 if TYPE_CHECKING:
     from ...hccl.communicator import Communicator
@@ -43,7 +43,7 @@ def agree(graph: Graph, communicator: "Communicator") -> Agreement:
     row = np.array([digest(graph, name), is_told_by_digest(graph, name), next(_numbers)], np.uint64)
     rows = communicator.all_gather(row)
     if not rows[:, 1].all() or len(set(rows[:, 0].tolist())) > 1:
-        texts = _all_texts(communicator, skeleton(graph, ranks).to_json())
+        texts = all_texts(communicator, skeleton(graph, ranks).to_json())
         refuse_ranks({rank: Graph.from_json(text) for rank, text in zip(ranks, texts, strict=True)})
     return Agreement(communicator, zlib.crc32(rows.tobytes()) or 1)
 
@@ -58,14 +58,3 @@ def agree_over_own(graph: Graph) -> tuple[Agreement, ...]:
     names = {node.communicator for node in graph.of_kind("collective")}
     turns = sorted((group.name, group.world_ranks) for group in graph.groups.values() if group.name in names)
     return tuple(agree(graph, graph.communicators[name]) for name, members in turns if len(members) > 1)
-
-
-def _all_texts(communicator: "Communicator", text: str) -> Iterator[str]:
-    """Every rank's text, in rank order."""
-    mine = np.frombuffer(text.encode(), np.uint8)
-    counts = communicator.all_gather(np.array([mine.size])).ravel().tolist()
-    everything = np.empty(sum(counts), np.uint8)
-    communicator.all_gather_v(mine, everything, counts)
-    ends = itertools.accumulate(counts)
-    for count, end in zip(counts, ends, strict=True):
-        yield everything[end - count : end].tobytes().decode()

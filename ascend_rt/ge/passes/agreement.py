@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+from ..across.texts import all_texts
 
 if TYPE_CHECKING:
     from ...hccl.communicator import Communicator
@@ -39,12 +39,8 @@ def asked(communicators: "Mapping[str, Communicator]") -> Agree:
     """Asks the other ranks of communicators, by two all-gathers on the caller's thread. HcclError as these."""
 
     def agree(communicator: str, facts: Facts) -> Facts:
-        comm = communicators[communicator]
-        own = json.dumps(facts).encode()
-        lengths = comm.all_gather(np.array([len(own)], np.int64)).reshape(-1)
-        padded = np.frombuffer(own.ljust(int(lengths.max())), np.uint8)
-        rows = comm.all_gather(padded).reshape(comm.size, -1)
-        return merged([json.loads(row.tobytes()) for row in rows])
+        texts = all_texts(communicators[communicator], json.dumps(facts))
+        return merged([json.loads(text) for text in texts])
 
     return agree
 
@@ -52,7 +48,7 @@ def asked(communicators: "Mapping[str, Communicator]") -> Agree:
 class Meeting:
     """Lets threads agree, one for each rank of a job whose graphs are compiled together.
 
-    agree = meeting.rank(3, graph.groups)      the Agree of rank 3 of the job
+    agree = meeting.rank(3, {"world": 4})      the Agree of rank 3 of the job
     """
 
     def __init__(self, timeout_s: float = 60.0) -> None:
