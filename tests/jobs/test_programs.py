@@ -62,7 +62,7 @@ def test_a_test_that_fails_on_one_rank(hccl_run: Callable[..., Any], script: Cal
     """
     path = script(source, "test_on_ranks.py")
     ours = ("--grace", "20", "--env", "PYTEST_ADDOPTS=")  # what this run of pytest was given is not for that one
-    outcome = hccl_run(*ours, "-m", "pytest", "-q", "-p", "no:cacheprovider", path, n=3)
+    outcome = hccl_run(*ours, "-m", "pytest", "-q", "-rN", "-p", "no:cacheprovider", path, n=3)
     assert outcome.code == 1, outcome
     assert "[1] E       AssertionError: assert 1 != 1" in outcome.out
     assert outcome.out.count("HcclError: HCCL_E_REMOTE (21): barrier #1") == 2, outcome.out
