@@ -11,9 +11,9 @@ import numpy as np
 
 from ..graph import Graph
 from ..nodes import Kernel, Node, View
-from ..tying import tied
 from .agreement import Facts
 from .content import Call, Tasks, flat, is_flat
+from .rewriting import rewritten
 from .terms import Terms
 
 
@@ -28,7 +28,6 @@ def narrow_first(graph: Graph, terms: Terms) -> Graph:
     """Move narrowing casts before all-gathers and broadcasts."""
     tasks = Tasks(graph)
     instead: dict[int, list[Node]] = {}
-    saved = 0.0
     for name, calls in sorted(tasks.calls().items()):
         group = graph.groups[name]
         casts = {call.number: cast for call in calls if (cast := _cast_behind(tasks, call, group.rank)) is not None}
@@ -37,15 +36,8 @@ def narrow_first(graph: Graph, terms: Terms) -> Graph:
         for call in calls:
             cast = casts.get(call.number)
             if cast is not None and f"{call.number} to {cast.out.dtype}" in facts and cast.node.id not in instead:
-                made = _narrowed(call, cast, group.rank)
-                instead |= {call.node.id: made, cast.node.id: []}
-                costs = [terms.costs.of(node, graph.groups).alone_us for node in (call.node, made[-1])]
-                saved += costs[0] - costs[1]
-    if not instead:
-        return graph
-    nodes = [new for node in tasks.listed for new in instead.get(node.id, [node])]
-    did = f"narrowing_cast: {len(instead) // 2} casts go first, communication takes {saved:.0f} us less"
-    return graph.replace(did, nodes=tied(graph, nodes))
+                instead |= {call.node.id: _narrowed(call, cast, group.rank), cast.node.id: []}
+    return rewritten(graph, instead, terms, f"narrowing_cast: {len(instead) // 2} casts go first")
 
 
 def _cast_behind(tasks: Tasks, call: Call, rank: int) -> Cast | None:

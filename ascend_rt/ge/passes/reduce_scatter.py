@@ -9,40 +9,31 @@ from itertools import pairwise
 
 from ..graph import Graph
 from ..nodes import Node, Span
-from ..tying import tied
 from .agreement import Facts
 from .content import Call, Tasks, flat, is_flat
+from .rewriting import rewritten
 from .terms import Terms
 
 
 def scatter_reductions(graph: Graph, terms: Terms) -> Graph:
     """Turn all-reduces of which only the own block is read into reduce-scatters."""
     tasks = Tasks(graph)
-    scattered: dict[int, Node] = {}
-    saved = 0.0
+    instead: dict[int, list[Node]] = {}
     for name, calls in sorted(tasks.calls().items()):
         group = graph.groups[name]
         own: Facts = {
             f"scatter {call.number}": 1.0 for call in calls if _uses_own_block(tasks, call, group.rank, group.size)
         }
         facts = terms.agree(name, own)
-        for call in calls:
-            if f"scatter {call.number}" in facts:
-                scattered[call.node.id] = _scatter(call, group.rank, group.size)
-                costs = [terms.costs.of(node, graph.groups).alone_us for node in (call.node, scattered[call.node.id])]
-                saved += costs[0] - costs[1]
-    if not scattered:
-        return graph
-    nodes = [scattered.get(node.id, node) for node in tasks.listed]
-    did = f"all_reduce_slice_to_reduce_scatter: {len(scattered)} all-reduces, communication takes {saved:.0f} us less"
-    return graph.replace(did, nodes=tied(graph, nodes))
+        scattered = [call for call in calls if f"scatter {call.number}" in facts]
+        instead |= {call.node.id: [_scatter(call, group.rank, group.size)] for call in scattered}
+    return rewritten(graph, instead, terms, f"all_reduce_slice_to_reduce_scatter: {len(instead)} all-reduces")
 
 
 def join_reductions(graph: Graph, terms: Terms) -> Graph:
     """Turn a reduce-scatter and the all-gather of its result into an all-reduce."""
     tasks = Tasks(graph)
-    joined: dict[int, Node | None] = {}
-    saved = 0.0
+    instead: dict[int, list[Node]] = {}
     for name, calls in sorted(tasks.calls().items()):
         group = graph.groups[name]
         pairs = list(pairwise(calls))
@@ -50,15 +41,8 @@ def join_reductions(graph: Graph, terms: Terms) -> Graph:
         facts = terms.agree(name, own)
         for scatter, gather in pairs:
             if f"join {scatter.number}" in facts:
-                whole = _join(scatter, gather, group.size)
-                joined |= {scatter.node.id: None, gather.node.id: whole}
-                costs = [terms.costs.of(node, graph.groups).alone_us for node in (scatter.node, gather.node, whole)]
-                saved += costs[0] + costs[1] - costs[2]
-    if not joined:
-        return graph
-    nodes = [changed for node in tasks.listed if (changed := joined.get(node.id, node)) is not None]
-    did = f"reduce_scatter_all_gather_to_all_reduce: {len(joined) // 2} pairs, communication takes {saved:.0f} us less"
-    return graph.replace(did, nodes=tied(graph, nodes))
+                instead |= {scatter.node.id: [], gather.node.id: [_join(scatter, gather, group.size)]}
+    return rewritten(graph, instead, terms, f"reduce_scatter_all_gather_to_all_reduce: {len(instead) // 2} pairs")
 
 
 def _uses_own_block(tasks: Tasks, call: Call, rank: int, size: int) -> bool:

@@ -1,11 +1,13 @@
 """Calls that bring nothing new: all-gathers and broadcasts of data that has not changed since, and calls whose result
 nobody reads."""
 
+from dataclasses import replace
+
 from ..graph import Graph
 from ..nodes import Copy, Node
-from ..tying import tied
 from .agreement import Facts
 from .content import Call, Tasks, is_flat
+from .rewriting import rewritten
 from .terms import Terms
 
 MOST_EARLIER = 4
@@ -15,8 +17,7 @@ MOST_EARLIER = 4
 def drop_repeated(graph: Graph, terms: Terms) -> Graph:
     """Drop all-gathers and broadcasts that were done before; a copy stands where the result went elsewhere."""
     tasks = Tasks(graph)
-    changed: dict[int, Node | None] = {}
-    saved = 0.0
+    instead: dict[int, list[Node]] = {}
     for name, calls in sorted(tasks.calls().items()):
         own: Facts = {
             f"{call.number} as {earlier.number}": 1.0
@@ -28,31 +29,18 @@ def drop_repeated(graph: Graph, terms: Terms) -> Graph:
         for call in calls:
             earlier = next((each for each in _alike(calls, call) if f"{call.number} as {each.number}" in facts), None)
             if earlier is not None:
-                changed[call.node.id] = _copy_of(earlier, call)
-                saved += terms.costs.of(call.node, graph.groups).alone_us
-    if not changed:
-        return graph
-    nodes = [new for node in tasks.listed if (new := changed.get(node.id, node)) is not None]
-    did = f"repeated_communication: {len(changed)} calls were done before, communication takes {saved:.0f} us less"
-    return graph.replace(did, nodes=tied(graph, nodes))
+                instead[call.node.id] = _copies(earlier, call)
+    return rewritten(graph, instead, terms, f"repeated_communication: {len(instead)} calls were done before")
 
 
 def drop_dead(graph: Graph, terms: Terms) -> Graph:
     """Drop collectives whose results nobody reads on any rank."""
     tasks = Tasks(graph)
-    dead: set[int] = set()
-    saved = 0.0
+    instead: dict[int, list[Node]] = {}
     for name, calls in sorted(tasks.calls().items()):
         facts = terms.agree(name, {f"dead {call.number}": 1.0 for call in calls if _is_dead(tasks, call)})
-        for call in calls:
-            if f"dead {call.number}" in facts:
-                dead.add(call.node.id)
-                saved += terms.costs.of(call.node, graph.groups).alone_us
-    if not dead:
-        return graph
-    nodes = [node for node in tasks.listed if node.id not in dead]
-    did = f"dead_communication: {len(dead)} calls whose results nobody reads, communication takes {saved:.0f} us less"
-    return graph.replace(did, nodes=tied(graph, nodes))
+        instead |= {call.node.id: [] for call in calls if f"dead {call.number}" in facts}
+    return rewritten(graph, instead, terms, f"dead_communication: {len(instead)} calls whose results nobody reads")
 
 
 def _alike(calls: list[Call], call: Call) -> list[Call]:
@@ -79,15 +67,14 @@ def _is_repeated(tasks: Tasks, earlier: Call, call: Call) -> bool:
     return all(tasks.is_unwritten(earlier.place, call.place, span) for span in (x.span, held.span))
 
 
-def _copy_of(earlier: Call, call: Call) -> Node | None:
+def _copies(earlier: Call, call: Call) -> list[Node]:
+    """What stands in the place of a call that was done before: a copy, or nothing."""
     out, held = call.task.out, earlier.task.out
     assert out is not None and held is not None
     if out.span == held.span:
-        return None
+        return []
     task = Copy(out.span, held.span, out.span.nbytes)
-    return Node(
-        call.node.id, "copy", call.node.stream, task, (held.span,), (out.span,), call.node.after, call.node.line
-    )
+    return [replace(call.node, name="copy", task=task, reads=(held.span,), writes=(out.span,))]
 
 
 def _is_dead(tasks: Tasks, call: Call) -> bool:
