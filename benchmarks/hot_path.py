@@ -19,6 +19,14 @@ import ascend_rt as rt
 
 BOUND_NS = 250.0
 CALLS, BATCHES = 20_000, 21
+STATEMENTS = (
+    "len(x)",
+    "comm.barrier()",
+    "comm.all_reduce(x)",
+    "comm.all_reduce(x, out)",
+    "comm.all_gather(x, out)",
+    "comm.reduce_scatter(x, out)",
+)
 
 
 def nanoseconds(statement: str, names: dict[str, Any]) -> float:
@@ -35,7 +43,7 @@ def main() -> int:
     names = {"comm": comm, "x": rt.zeros((2,), np.float32), "out": rt.zeros((2,), np.float32)}
     rows = {
         statement: nanoseconds(statement, names)
-        for statement in ("len(x)", "comm.barrier()", "comm.all_reduce(x)", "comm.all_reduce(x, out)")
+        for statement in STATEMENTS
     }
     rt.finalize()
     for statement, time in rows.items():

@@ -194,6 +194,10 @@ class Communicator:
     ) -> Array: ...
     def broadcast(self, x: Array, root: int = 0, stream: Stream | None = None) -> Array: ...
     def barrier(self, stream: Stream | None = None) -> None: ...
+    def _call_plainly(
+        self, form: bytes, x: Any, out: Any, op: Any, root: Any, stream: Stream | None, /
+    ) -> bool:
+        """Run or queue a call if its arguments fit its form and its kind is known; else False, and nothing was done."""
     def _call(
         self,
         collective: int,

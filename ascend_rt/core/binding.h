@@ -105,7 +105,8 @@ struct operands {
     struct view strided_in, strided_out;
     struct dimensions in_dimensions, out_dimensions;
 };
-/* Fills in what `call` says of memory; false with an exception set.  Buffers are to be released. */
+/* Fills in what `call` says of memory; false with an exception set.  Buffers are to be released.  `in` or `out` is NULL where
+ * this rank has no such array. */
 bool operands_get(const struct communicator_object *self, struct operands *operands, PyObject *in, PyObject *out,
                   struct call *call);
 void operands_release(struct operands *operands);
@@ -125,13 +126,27 @@ PyObject *trust_arrays(PyObject *self, PyObject *samples);
 /* Fills in buf, len and obj; false for everything but a contiguous array of a kind that is trusted, writable if so asked. */
 bool array_lend(const struct communicator_object *self, PyObject *object, int writable, size_t item_nbytes,
                 Py_buffer *buffer);
+/* Elements of the first dimension; -1 for an array of none, and for everything that is not trusted. */
+Py_ssize_t array_length(const struct communicator_object *self, PyObject *object);
 /* Borrowed; NULL if the object is no array that is trusted. */
 PyObject *array_dtype(const struct communicator_object *self, PyObject *object);
 
-/* ---- binding_communicator.c: the calls ---- */
+/* ---- binding_plain.c: calls that are plainly right ---- */
 PyObject *call_all_reduce(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
+PyObject *call_plainly(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+
+/* ---- binding_communicator.c: calls that have been issued ---- */
+
+/* False, with an exception set, if the communicator takes no call now. */
+bool may_begin(const struct communicator_object *self);
+/* stream=None, or one of ours that was not destroyed: then it is set. */
+bool takes_stream(const struct communicator_object *self, PyObject *given, PyObject **stream);
+/* Runs or queues an issued call, or the refusal of one: `out`, or NULL with an exception set.  The call has its number:
+ * where it cannot be queued, everybody is told. */
+PyObject *submit(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
+                 PyObject *stream, PyObject *in, PyObject *out);
 PyObject *call_once(PyObject *self, PyObject *args);
 PyObject *call_refuse(PyObject *self, PyObject *args);
 PyObject *call_resync(PyObject *self, PyObject *none);

@@ -28,14 +28,24 @@ bool get_buffer(const struct communicator_object *self, PyObject *object, size_t
     return false;
 }
 
+/* An array that this rank has not: no elements, at an address that is as good as any but NULL. */
+static void no_buffer(const struct communicator_object *self, Py_buffer *buffer)
+{
+    buffer->buf = (void *)self;
+    buffer->len = 0;
+    buffer->obj = NULL;
+}
+
 bool operands_get(const struct communicator_object *self, struct operands *operands, PyObject *in, PyObject *out,
                   struct call *call)
 {
     size_t item_nbytes = dtype_nbytes(call->dtype);
     operands->in_object = in;
     operands->out_object = out;
-    if (!get_buffer(self, out, item_nbytes, &operands->out, PyBUF_WRITABLE, &operands->strided_out,
-                    &operands->out_dimensions, &call->strided_out))
+    if (!out)
+        no_buffer(self, &operands->out);
+    else if (!get_buffer(self, out, item_nbytes, &operands->out, PyBUF_WRITABLE, &operands->strided_out,
+                         &operands->out_dimensions, &call->strided_out))
         return false;
     call->out = operands->out.buf;
     if (in == out) {
@@ -43,8 +53,10 @@ bool operands_get(const struct communicator_object *self, struct operands *opera
         call->strided_in = call->strided_out;
         return true;
     }
-    if (!get_buffer(self, in, item_nbytes, &operands->in, 0, &operands->strided_in, &operands->in_dimensions,
-                    &call->strided_in)) {
+    if (!in) {
+        no_buffer(self, &operands->in);
+    } else if (!get_buffer(self, in, item_nbytes, &operands->in, 0, &operands->strided_in, &operands->in_dimensions,
+                           &call->strided_in)) {
         PyBuffer_Release(&operands->out);
         return false;
     }

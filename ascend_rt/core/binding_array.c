@@ -36,6 +36,12 @@ bool array_lend(const struct communicator_object *self, PyObject *object, int wr
     return true;
 }
 
+Py_ssize_t array_length(const struct communicator_object *self, PyObject *object)
+{
+    const struct ndarray *array = as_ndarray(self, object);
+    return array && array->ndim ? array->shape[0] : -1;
+}
+
 PyObject *array_dtype(const struct communicator_object *self, PyObject *object)
 {
     const struct ndarray *array = as_ndarray(self, object);

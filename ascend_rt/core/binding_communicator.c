@@ -1,8 +1,6 @@
-/* Communicator: the hot path from Python to the board.
+/* Communicator: calls that have been issued, from Python to the board or to a stream.
  *
- * A collective that is called as it always is (known dtype, a choice already made) never leaves this file.  Everything
- * else is handed to the Python subclass:
- *     _all_reduce(x, out, op, stream), _broadcast(x, root, stream), _barrier(stream)   what is not plainly right
+ * Which calls come here is decided by binding_plain.c, or in Python.  The Python subclass is asked for:
  *     _fail(failure)          the call has failed on all ranks: raises
  *     _attend(seconds)        between two sleeps of a long wait
  *     _where(), _site()       the line of the program, for the others to read, and the same as (code, instruction)
@@ -14,9 +12,7 @@
 #include "binding.h"
 #include "order.h"
 
-enum { OPS = REDUCE_OP_COUNT };
-
-static bool begin(struct communicator_object *self)
+bool may_begin(const struct communicator_object *self)
 {
     const char *wrong = self->closed ? "this communicator was destroyed, or this process is a fork of its rank"
                         : self->busy ? "another thread of this rank is inside a collective of this communicator"
@@ -140,6 +136,12 @@ bool is_stream(const struct communicator_object *self, PyObject *stream)
     return PyObject_TypeCheck(stream, self->stream_type) && !((struct stream_object *)stream)->closed;
 }
 
+bool takes_stream(const struct communicator_object *self, PyObject *given, PyObject **stream)
+{
+    *stream = given && given != Py_None ? given : NULL;
+    return !*stream || is_stream(self, *stream);
+}
+
 PyObject *raise_failure(struct communicator_object *self, struct failure *failure)
 {
     PyObject *told = failure ? failure_as_tuple(failure) : PyErr_NoMemory();
@@ -151,9 +153,7 @@ PyObject *raise_failure(struct communicator_object *self, struct failure *failur
     return none;
 }
 
-/* Runs or queues an issued call: `out`, or NULL with an exception set.  The call has its number: where it cannot be
- * queued, everybody is told. */
-static PyObject *submit(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
+PyObject *submit(struct communicator_object *self, const struct issue *issue, const char *why, PyObject *site,
                         PyObject *stream, PyObject *in, PyObject *out)
 {
     if (stream && !stream_start(&((struct stream_object *)stream)->stream))
@@ -168,104 +168,6 @@ static PyObject *submit(struct communicator_object *self, const struct issue *is
         return raise_failure(self, failure);
     failure_release(failure);
     return NULL;
-}
-
-static PyObject *in_python(struct communicator_object *self, const char *method, PyObject *const *values, Py_ssize_t n)
-{
-    PyObject *function = PyObject_GetAttrString((PyObject *)self, method);
-    PyObject *tuple = PyTuple_New(n);
-    PyObject *result = NULL;
-    if (function && tuple) {
-        for (Py_ssize_t i = 0; i < n; i++)
-            PyTuple_SetItem(tuple, i, Py_NewRef(values[i] ? values[i] : Py_None));
-        result = PyObject_Call(function, tuple, NULL);
-    }
-    Py_XDECREF(function);
-    Py_XDECREF(tuple);
-    return result;
-}
-
-/* The fast path; NULL without an exception for everything that has to be looked at in Python. */
-static PyObject *attempt(struct communicator_object *self, struct call *call, PyObject *stream, PyObject *in, PyObject *out)
-{
-    int dtype = self->defers ? -1 : dtype_of(self, in);
-    struct operands operands;
-    if (dtype < 0 || (in != out && dtype_of(self, out) != dtype))
-        return NULL;
-    call->dtype = (uint8_t)dtype;
-    if (!operands_get(self, &operands, in, out, call)) {
-        PyErr_Clear();
-        return NULL;
-    }
-    PyObject *result = NULL;
-    struct issue issue;
-    call->count = (uint64_t)operands.out.len / dtype_nbytes(dtype);
-    if ((in == out || operands.in.len == operands.out.len) &&
-        communicator_issue(&self->communicator, call, &issue) == CALL_DONE)
-        result = submit(self, &issue, NULL, NULL, stream, in, out);
-    operands_release(&operands);
-    return result;
-}
-
-/* stream=None, or one of ours that was not destroyed: then it is set. */
-static bool takes_stream(const struct communicator_object *self, PyObject *given, PyObject **stream)
-{
-    *stream = given && given != Py_None ? given : NULL;
-    return !*stream || is_stream(self, *stream);
-}
-
-PyObject *call_all_reduce(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    struct communicator_object *self = (struct communicator_object *)object;
-    PyObject *expected[] = {self->x_name, self->out_name, self->op_name, self->stream_name};
-    PyObject *values[4] = {NULL}, *stream;
-    if (!begin(self) || !place_arguments(args, nargs, names, expected, 1, 4, values))
-        return NULL;
-    PyObject *x = values[0], *out = values[1] && values[1] != Py_None ? values[1] : x;
-    uint8_t op = REDUCE_SUM;
-    while (values[2] && op < OPS && self->op[op] != values[2])
-        op++;
-    struct call call = {.collective = ALL_REDUCE, .op = op};
-    PyObject *result = op < OPS && takes_stream(self, values[3], &stream) ? attempt(self, &call, stream, x, out) : NULL;
-    if (result || PyErr_Occurred())
-        return result;
-    if (!values[2])
-        values[2] = self->op[REDUCE_SUM];
-    return in_python(self, "_all_reduce", values, 4);
-}
-
-PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    struct communicator_object *self = (struct communicator_object *)object;
-    PyObject *expected[] = {self->x_name, self->root_name, self->stream_name};
-    PyObject *values[3] = {NULL}, *stream;
-    if (!begin(self) || !place_arguments(args, nargs, names, expected, 1, 3, values))
-        return NULL;
-    PyObject *zero = values[1] ? NULL : PyLong_FromLong(0);
-    values[1] = values[1] ? values[1] : zero;
-    long root = values[1] && PyLong_CheckExact(values[1]) ? PyLong_AsLong(values[1]) : -1;
-    PyErr_Clear();
-    struct call call = {.collective = BROADCAST, .root = (uint32_t)root};
-    bool plain = root >= 0 && root < (long)self->communicator.size && takes_stream(self, values[2], &stream);
-    PyObject *result = plain ? attempt(self, &call, stream, values[0], values[0]) : NULL;
-    if (!result && !PyErr_Occurred())
-        result = in_python(self, "_broadcast", values, 3);
-    Py_XDECREF(zero);
-    return result;
-}
-
-PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs, PyObject *names)
-{
-    struct communicator_object *self = (struct communicator_object *)object;
-    PyObject *expected[] = {self->stream_name};
-    PyObject *values[1] = {NULL}, *stream;
-    if (!begin(self) || !place_arguments(args, nargs, names, expected, 0, 1, values))
-        return NULL;
-    struct call call = {.collective = BARRIER};
-    struct issue issue;
-    if (!self->defers && takes_stream(self, values[0], &stream) && communicator_issue(&self->communicator, &call, &issue) == CALL_DONE)
-        return submit(self, &issue, NULL, NULL, stream, Py_None, Py_None);
-    return in_python(self, "_barrier", values, 1);
 }
 
 struct split *take_split(const struct communicator_object *self, PyObject *rows, const struct operands *operands,
@@ -298,7 +200,7 @@ PyObject *call_once(PyObject *object, PyObject *args)
     PyObject *in, *out, *given, *stream, *rows = Py_None;
     if (!PyArg_ParseTuple(args, "bbbIKOOO|O:_call", &call.collective, &call.dtype, &call.op, &call.root, &count, &in, &out,
                           &given, &rows) ||
-        !begin(self))
+        !may_begin(self))
         return NULL;
     if (!takes_stream(self, given, &stream))
         return PyErr_Format(PyExc_TypeError, "stream is no Stream");
@@ -312,8 +214,8 @@ PyObject *call_once(PyObject *object, PyObject *args)
         return NULL;
     }
     enum call_end end = communicator_issue(&self->communicator, &call, &issue);
-    PyObject *site = end == CALL_DONE ? PyObject_CallMethod(object, "_site", NULL) : NULL;
-    PyObject *done = site ? submit(self, &issue, NULL, site, stream, in, out) : NULL;
+    PyObject *site = end == CALL_DONE && stream ? PyObject_CallMethod(object, "_site", NULL) : NULL;
+    PyObject *done = end == CALL_DONE && (site || !stream) ? submit(self, &issue, NULL, site, stream, in, out) : NULL;
     Py_XDECREF(site);
     operands_release(&operands);
     split_release(call.split);
@@ -330,7 +232,7 @@ PyObject *call_refuse(PyObject *object, PyObject *args)
     struct issue issue = {0};
     const char *why;
     PyObject *given, *stream;
-    if (!PyArg_ParseTuple(args, "bsO:_refuse", &issue.collective, &why, &given) || !begin(self))
+    if (!PyArg_ParseTuple(args, "bsO:_refuse", &issue.collective, &why, &given) || !may_begin(self))
         return NULL;
     if (!takes_stream(self, given, &stream))
         stream = NULL;
@@ -354,7 +256,7 @@ PyObject *call_resync(PyObject *object, PyObject *none)
 {
     struct communicator_object *self = (struct communicator_object *)object;
     (void)none;
-    if (!begin(self))
+    if (!may_begin(self))
         return NULL;
     struct issue issue = {.collective = COLLECTIVE_RESYNC, .number = communicator_take_number(&self->communicator)};
     return submit(self, &issue, NULL, NULL, NULL, Py_None, Py_None);

@@ -327,6 +327,7 @@ static PyMethodDef methods[] = {
     {"all_reduce", KEYWORDS(call_all_reduce), METH_FASTCALL | METH_KEYWORDS, ALL_REDUCE_DOCSTRING},
     {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS, BROADCAST_DOCSTRING},
     {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS, BARRIER_DOCSTRING},
+    {"_call_plainly", KEYWORDS(call_plainly), METH_FASTCALL, "Run or queue a call that is plainly right; or say that it is not."},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_resync", call_resync, METH_NOARGS, "Take the highest call number of all ranks."},
     {"_defer", defer_calls, METH_O, "Whether every call is handed to Python."},

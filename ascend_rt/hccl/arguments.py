@@ -4,6 +4,7 @@ A wrong argument is not raised here and now: the other ranks are already waiting
 communicator, which tells everybody and then raises on every rank.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -145,7 +146,7 @@ def _out(spec: Collective, x: Array, out: Any, size: int, make: MakeArray) -> Ar
     given = check_array("out", out)
     if given.dtype != x.dtype:
         raise RefusedError(f"out has dtype={given.dtype} and x has dtype={x.dtype}; expected the same")
-    if given.size != int(np.prod(shape, dtype=np.int64)):
+    if given.size != math.prod(shape):
         raise RefusedError(f"out has the shape {given.shape}; expected {shape}, or another shape of as many elements")
     return given
 

@@ -73,5 +73,5 @@ class Collectives(_core.Communicator):
         return result if self.rank == root else None
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
-        """Checks the arguments of one call and runs or queues it; on a wrong one, tells all ranks."""
+        """One call: natively if it is plainly right, else after a look at its arguments."""
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Communicator: the collectives of one rank, as they look from Python.
 
-The native base runs a call that is plainly right without coming here (core/binding_communicator.c). What comes here is
-policy: the first call of a kind, whose algorithm has to be chosen; arguments that need a look; and failures.
+The native base runs a call that is plainly right by itself (core/binding_plain.c). What is left to do here is policy:
+the first call of a kind, whose algorithm has to be chosen; arguments that need a look; and failures.
 """
 
 import sys
@@ -33,6 +33,7 @@ from .buffers import Buffers, buffers, scratch_nbytes
 from .collectives import Collectives
 from .device_dtypes import check_dtype
 from .errors import HcclError, HcclResult
+from .forms import forms
 from .splits import Splits
 from .statements import code_of, statement
 from .transfers import TRANSFERS, Transfers
@@ -96,6 +97,7 @@ class Communicator(Collectives, Splits, Transfers):
     _packet_nbytes: int
     _buffers: Buffers
     _piece_nbytes: int
+    _forms: dict[str, bytes]
 
     def __new__(
         cls, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
@@ -137,6 +139,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
         self._drop_board = weakref.finalize(self, membership.drop, group)
         self._drop_board.atexit = False
+        self._forms = forms(self.rank, self.size)
         self._splits = 0
         self._suspended = False
         self._timeout = settings.hccl_exec_timeout
@@ -200,16 +203,23 @@ class Communicator(Collectives, Splits, Transfers):
     # ---- what the native base hands over ----
 
     def _all_reduce(self, x: Any, out: Any, op: Any, stream: Any) -> Array:
-        return self._run(COLLECTIVES["all_reduce"], x, out, op, 0, stream)
+        return self._look_at(COLLECTIVES["all_reduce"], x, out, op, 0, stream)
 
     def _broadcast(self, x: Any, root: Any, stream: Any) -> Array:
-        return self._run(COLLECTIVES["broadcast"], x, None, "sum", root, stream)
+        return self._look_at(COLLECTIVES["broadcast"], x, None, "sum", root, stream)
 
     def _barrier(self, stream: Any) -> None:
         nothing = np.empty(0, np.int8)
-        self._run(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
+        self._look_at(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
+        if self._call_plainly(self._forms[spec.name], x, out, op, root, stream):
+            result: Array = x if out is None else out
+            return result
+        return self._look_at(spec, x, out, op, root, stream)
+
+    def _look_at(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
+        """Checks the arguments of a call and runs or queues it; on a wrong one, tells all ranks."""
         recorded.refuse_while_recording(spec.name, stream)
         try:
             check_stream(stream)

@@ -53,7 +53,7 @@ def text(of: object) -> str:
 def source(of: Any) -> str:
     """The file of the repository in which a function, a class or a module is written."""
     if inspect.ismethoddescriptor(of):
-        return "ascend_rt/core/binding_communicator.c"
+        return "ascend_rt/core/binding_plain.c"
     if inspect.ismodule(of):
         written = str(of.__file__)
     else:  # a class may say that it is of the package which exports it, so its methods are asked; dataclasses have none
