@@ -1,5 +1,6 @@
 """Which line of the user's program is running: what an error names beside the rank."""
 
+import functools
 import sys
 from pathlib import Path
 from types import CodeType, FrameType
@@ -29,12 +30,14 @@ def line_of(code: CodeType, instruction: int) -> str:
 
 def _users_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if not module.startswith(f"{PACKAGE}.") or module.startswith(f"{PACKAGE}.examples"):
-            break
+    while frame is not None and _is_ours(str(frame.f_globals.get("__name__", ""))):
         frame = frame.f_back
     return frame
+
+
+@functools.cache
+def _is_ours(module: str) -> bool:
+    return module.startswith(f"{PACKAGE}.") and not module.startswith(f"{PACKAGE}.examples")
 
 
 def _place(code: CodeType, line: int) -> str:
