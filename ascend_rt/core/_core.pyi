@@ -319,14 +319,28 @@ class Stream:
     def late_sleeps(self) -> int: ...
 
 class Graph:
-    """Tasks that are prepared once, in the order of issue, and launched as often as wanted. `line`: who queued them."""
+    """Tasks that are prepared once, in the order of issue, and launched as often as wanted. `line`: who queued them.
 
-    def __new__(cls, streams: int, marks: int, keep: Any, /) -> Self: ...
+    at: a stream, to add a task behind its others; or (stream, place), for later launches to have it in the place of one
+    of the same kind there.
+    """
+
+    def __new__(cls, streams: int, marks: int, /) -> Self: ...
     def copy(
-        self, stream: int, line: str, to: int, to_pitch: int, source: int, source_pitch: int, nbytes: int, rows: int, /
+        self,
+        at: int | tuple[int, int],
+        line: str,
+        keep: Any,
+        to: int,
+        to_pitch: int,
+        source: int,
+        source_pitch: int,
+        nbytes: int,
+        rows: int,
+        /,
     ) -> None: ...
-    def fill(self, stream: int, line: str, to: int, value: int, nbytes: int, /) -> None: ...
-    def function(self, stream: int, line: str, function: Callable[[], int], /) -> None: ...
+    def fill(self, at: int | tuple[int, int], line: str, keep: Any, to: int, value: int, nbytes: int, /) -> None: ...
+    def function(self, at: int | tuple[int, int], line: str, keep: Any, function: Callable[[], int], /) -> None: ...
     def record(self, stream: int, line: str, mark: int, /) -> None: ...
     def hand_over(self, stream: int, line: str, mark: int, /) -> None:
         """record, and the stream is clean behind it: who waits for the mark has what failed."""
@@ -335,7 +349,7 @@ class Graph:
         """wait, and not left out behind a failure."""
     def call(
         self,
-        stream: int,
+        at: int | tuple[int, int],
         line: str,
         communicator: Communicator,
         collective: int,
@@ -351,7 +365,7 @@ class Graph:
         """None, or what is missing (CALL_NO_*), and then it was not added."""
     def transfer(
         self,
-        stream: int,
+        at: int | tuple[int, int],
         line: str,
         communicator: Communicator,
         collective: int,
@@ -359,8 +373,13 @@ class Graph:
         /,
     ) -> int | None:
         """None, or the rank for which staging is missing, and then it was not added."""
-    def launch(self, streams: tuple[Stream, ...], /) -> None:
-        """Queue all tasks, or none: RuntimeError if a stream or a communicator was destroyed."""
+    def length(self, stream: int, /) -> int:
+        """How many tasks a stream has: the place of the next."""
+    def is_under_way(self, streams: tuple[Stream, ...], /) -> bool:
+        """Whether a launch on some of these streams is not over."""
+    def launch(self, streams: tuple[Stream, ...], keep: Any, /) -> None:
+        """Queue all tasks, which keep `keep` alive until they are done, or none: RuntimeError if a stream or a
+        communicator was destroyed."""
     @property
     def tasks(self) -> int: ...
 

@@ -5,18 +5,19 @@
 
 #include "order.h"
 
-struct graph *graph_new(uint32_t nstreams, uint32_t nmarks)
+struct graph *graph_new(uint32_t nstreams, uint32_t nmarks, void (*release)(struct task *task))
 {
     struct graph *graph = calloc(1, sizeof *graph);
     if (!graph)
         return NULL;
     graph->nstreams = nstreams;
     graph->nmarks = nmarks;
+    graph->release = release;
     graph->sequences = calloc(nstreams, sizeof *graph->sequences);
     graph->waits = calloc(nmarks + 1, sizeof *graph->waits);
     if (graph->sequences && graph->waits)
         return graph;
-    graph_free(graph, NULL);
+    graph_free(graph);
     return NULL;
 }
 
@@ -31,15 +32,28 @@ static void free_launch(struct launch *launch)
     free(launch);
 }
 
-void graph_free(struct graph *graph, void (*release)(struct task *task))
+/* Releasing may run code of the program, which must find the graph without the tasks. */
+static void release_replaced(struct graph *graph)
+{
+    struct task *replaced = graph->replaced;
+    const uint32_t nreplaced = graph->nreplaced;
+    graph->replaced = NULL;
+    graph->nreplaced = graph->replaced_room = 0;
+    for (uint32_t i = 0; graph->release && i < nreplaced; i++)
+        graph->release(&replaced[i]);
+    free(replaced);
+}
+
+void graph_free(struct graph *graph)
 {
     if (!graph)
         return;
     free_launch(graph->spare);
+    release_replaced(graph);
     for (uint32_t stream = 0; graph->sequences && stream < graph->nstreams; stream++) {
         struct sequence *sequence = &graph->sequences[stream];
-        for (uint32_t place = 0; release && place < sequence->ntasks; place++)
-            release(&sequence->tasks[place]);
+        for (uint32_t place = 0; graph->release && place < sequence->ntasks; place++)
+            graph->release(&sequence->tasks[place]);
         free(sequence->tasks);
     }
     free(graph->sequences);
@@ -89,6 +103,18 @@ struct task *graph_add(struct graph *graph, uint32_t stream, enum task_kind kind
     struct task *task = &sequence->tasks[sequence->ntasks++];
     *task = (struct task){.kind = kind};
     return task;
+}
+
+bool graph_replace(struct graph *graph, uint32_t stream, uint32_t place, const struct task *task)
+{
+    struct task *at = &graph->sequences[stream].tasks[place];
+    if (!grow((void **)&graph->replaced, graph->nreplaced, &graph->replaced_room, sizeof *graph->replaced))
+        return false;
+    graph->replaced[graph->nreplaced++] = *at;
+    *at = *task;
+    if (!graph->launches)
+        release_replaced(graph);
+    return true;
 }
 
 /* ---- launching ---- */
@@ -155,6 +181,7 @@ struct launch *graph_launch(struct graph *graph)
     if (!launch)
         return NULL;
     graph->spare = NULL;
+    graph->launches++;
     launch->under_way = 0;
     for (uint32_t stream = 0; stream < graph->nstreams; stream++) {
         const struct sequence *sequence = &graph->sequences[stream];
@@ -195,7 +222,10 @@ void launch_part_over(struct launch *launch)
 
 void launch_end(struct launch *launch)
 {
+    struct graph *graph = launch->graph;
     take_own(launch);
-    free_launch(launch->graph->spare);
-    launch->graph->spare = launch;
+    free_launch(graph->spare);
+    graph->spare = launch;
+    if (--graph->launches == 0)
+        release_replaced(graph);
 }

@@ -27,6 +27,10 @@ struct graph {
     uint32_t nvarying, varying_room;
     uint32_t *waits;            /* by mark: how many tasks wait for it */
     struct launch *spare;       /* one that is over, for the next */
+    uint32_t launches;          /* how many are not over */
+    void (*release)(struct task *task);
+    struct task *replaced;      /* what launches that are not over may use still, though no later one does */
+    uint32_t nreplaced, replaced_room;
 };
 
 /* One time that a graph runs. */
@@ -37,16 +41,19 @@ struct launch {
     struct sequence *sequences;
 };
 
-/* NULL: no memory. */
-struct graph *graph_new(uint32_t nstreams, uint32_t nmarks);
-/* When no launch of it is under way.  `release` frees what a task points to (transfer, split, dimensions); NULL: nothing is
- * the graph's own. */
-void graph_free(struct graph *graph, void (*release)(struct task *task));
+/* NULL: no memory.  `release` frees what a task points to (transfer, split, dimensions); NULL: nothing is the graph's
+ * own. */
+struct graph *graph_new(uint32_t nstreams, uint32_t nmarks, void (*release)(struct task *task));
+/* When no launch of it is under way. */
+void graph_free(struct graph *graph);
 /* Whether it records a mark or waits for one. */
 bool has_mark(enum task_kind kind);
 /* A zeroed task behind the others of its stream, to be filled in; valid until the next one is added.  NULL: no memory.
  * A transfer is one that can be issued, and was not. */
 struct task *graph_add(struct graph *graph, uint32_t stream, enum task_kind kind, uint32_t mark);
+/* Launches from here on have this task in the place of one of the same kind, which has no mark.  Those that are under way
+ * keep the one they have: it is released when they are over.  False: no memory. */
+bool graph_replace(struct graph *graph, uint32_t stream, uint32_t place, const struct task *task);
 
 /* A copy of the tasks; NULL: no memory, and nothing was issued.  It is to be issued and then queued, or ended. */
 struct launch *graph_launch(struct graph *graph);

@@ -6,7 +6,8 @@ stream beside hands what fails on it over to the stream that was launched on.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from ..acl import device as local
 from ..acl.stream import Stream, as_task
 from ..core import _core
-from ..hccl.recorded import add_collective, add_meeting, add_split, add_transfer, call_of
+from ..hccl.recorded import Place, add_collective, add_meeting, add_split, add_transfer, call_of
 from .memory.plan import memory_for
-from .nodes import Collective, Copy, Kernel, Memset, Node, Record, Span, Transfer, View, Wait
+from .nodes import Collective, Copy, Kernel, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ class Prepared:
         self._communicators = graph.communicators
         self._columns = {stream: column for column, stream in enumerate(graph.streams)}
         self._marks = _Marks(graph, self._columns)
-        self._core = _core.Graph(len(self._columns), self._marks.count, tuple(self._memory.values()))
+        self._core = _core.Graph(len(self._columns), self._marks.count)
+        self._places: dict[int, tuple[int, int]] = {}
+        """by node: its stream, and which of the tasks there it is"""
+        self._launched_on: weakref.WeakSet[Stream] = weakref.WeakSet()
         self._add(graph)
 
     @property
@@ -49,9 +53,32 @@ class Prepared:
         """How many its streams run in a launch, with those that tie the streams together."""
         return self._core.tasks
 
-    def launch(self, stream: Stream) -> None:
-        """Queue all of it."""
-        self._core.launch((stream, *streams_beside(stream, self.streams - 1)))
+    def launch(self, stream: Stream, keep: Any = None) -> None:
+        """Queue all of it; `keep` is kept alive until it is done."""
+        self._core.launch((stream, *streams_beside(stream, self.streams - 1)), keep)
+        self._launched_on.add(stream)
+
+    def streams_under_way(self) -> list[Stream]:
+        """Where launches may be that are not over: none if all are."""
+        if not self._core.is_under_way(tuple(self._launched_on)):
+            self._launched_on.clear()
+        return [stream for stream in self._launched_on if not stream.is_idle()]
+
+    def replace(self, nodes: Iterable[Node], memory: Mapping[str, Array], unused: Iterable[str] = ()) -> None:
+        """Nodes in the place of those with their ids, for launches from here on; memory: where buffers lie that are new
+        or elsewhere now; unused: those that no node has any more.
+
+        DeviceMemoryError: there is no room for what they need, and some may have been replaced."""
+        self._memory.update(memory)
+        for name in unused:
+            self._memory.pop(name, None)
+        for node in nodes:
+            self._add_node(node, (self._places[node.id], node.line))
+
+    def meet_by(self, graph: "Graph") -> None:
+        """Launches from here on begin with the meetings of these agreements, which are as many as before."""
+        for place, agreement in enumerate(graph.agreements or ()):
+            add_meeting(self._core, ((0, place), f"graph {graph.name!r}"), *agreement)
 
     def _add(self, graph: "Graph") -> None:
         for agreement in graph.agreements or ():
@@ -64,6 +91,7 @@ class Prepared:
             place = self._columns[node.stream], node.line
             for mark in self._marks.before.get(node.id, ()):
                 self._core.wait(*place, mark)
+            self._places[node.id] = place[0], self._core.length(place[0])
             self._add_node(node, place)
             if node.id in self._marks.behind:
                 self._core.record(*place, self._marks.behind[node.id])
@@ -71,31 +99,37 @@ class Prepared:
             self._core.hand_over(column, graph.name, mark)
             self._core.join(0, graph.name, mark)
 
-    def _add_node(self, node: Node, place: tuple[int, str]) -> None:
+    def _add_node(self, node: Node, place: Place) -> None:
         task = node.task
-        if isinstance(task, Kernel):
-            self._add_kernel(task, place)
+        if isinstance(task, Record):
+            self._core.record(self._columns[node.stream], node.line, self._marks.events[task.event])
+        elif isinstance(task, Wait):
+            self._core.wait(self._columns[node.stream], node.line, self._marks.events[task.event])
+        elif isinstance(task, Kernel):
+            self._add_kernel(node, task, place)
         elif isinstance(task, Collective):
             self._add_collective(task, place)
         elif isinstance(task, Transfer):
             messages = [(receives, peer, self._array(view)) for receives, peer, view in task.messages]
             add_transfer(self._core, place, self._communicators[task.communicator], task.call, messages)
         elif isinstance(task, Copy):
-            to, source = self._address(task.to), self._address(task.source)
-            self._core.copy(*place, to, task.to_pitch, source, task.source_pitch, task.nbytes, task.rows)
-        elif isinstance(task, Memset):
-            self._core.fill(*place, self._address(task.to), task.value, task.to.nbytes)
-        elif isinstance(task, Record):
-            self._core.record(*place, self._marks.events[task.event])
+            self._add_copy(task, place)
         else:
-            self._core.wait(*place, self._marks.events[task.event])
+            memory = self._memory[task.to.buffer]
+            self._core.fill(*place, memory, self._address(task.to), task.value, task.to.nbytes)
 
-    def _add_kernel(self, task: Kernel, place: tuple[int, str]) -> None:
+    def _add_copy(self, task: Copy, place: Place) -> None:
+        memory = self._memory[task.to.buffer], self._memory[task.source.buffer]
+        to, source = self._address(task.to), self._address(task.source)
+        self._core.copy(*place, memory, to, task.to_pitch, source, task.source_pitch, task.nbytes, task.rows)
+
+    def _add_kernel(self, node: Node, task: Kernel, place: Place) -> None:
+        memory = [self._memory[buffer] for buffer in node.buffers]
         arguments, keywords = self._values(task.arguments), self._values(dict(task.keywords))
         call = functools.partial(task.function, *arguments, **keywords)
-        self._core.function(*place, as_task(task.function, call, (None, 0), []))
+        self._core.function(*place, memory, as_task(task.function, call, (None, 0), []))
 
-    def _add_collective(self, task: Collective, place: tuple[int, str]) -> None:
+    def _add_collective(self, task: Collective, place: Place) -> None:
         communicator, nothing = self._communicators[task.communicator], np.empty(0, dtype_named(task.dtype))
         x = nothing if task.x is None else self._array(task.x)
         out = x if task.out == task.x else nothing if task.out is None else self._array(task.out)

@@ -10,7 +10,7 @@ is in `Graph.memory` and `Graph.communicators`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -96,6 +96,18 @@ class View:
 
     def __str__(self) -> str:
         return f"{self.buffer}+{self.start}:{self.dtype}{list(self.shape)}"
+
+
+def views(value: Any) -> Iterator[View]:
+    """All views in a value, in tuples, lists and dicts too."""
+    if isinstance(value, View):
+        yield value
+    elif type(value) in (tuple, list):
+        for part in value:
+            yield from views(part)
+    elif type(value) is dict:
+        for part in value.values():
+            yield from views(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +270,14 @@ class Node:
     def communicator(self) -> str | None:
         """The name of the communicator that it uses, if it does."""
         return self.task.communicator if isinstance(self.task, Collective | Transfer) else None
+
+    @property
+    def buffers(self) -> dict[str, None]:
+        """The names of all buffers that it uses or is given, in order and once each."""
+        task = self.task
+        given = views((task.arguments, dict(task.keywords))) if isinstance(task, Kernel) else ()
+        names = [*(span.buffer for span in (*self.reads, *self.writes)), *(view.buffer for view in given)]
+        return dict.fromkeys(name for name in names if name)
 
     @property
     def is_opaque(self) -> bool:

@@ -23,8 +23,8 @@ from .types import OPS, number_of_dtype
 if TYPE_CHECKING:
     from .communicator import Communicator
 
-Place = tuple[int, str]
-"""A stream of a graph, and the line of the program that queued the call there."""
+Place = tuple[int | tuple[int, int], str]
+"""A stream of a graph, or a stream and which of its tasks is replaced; and the line of the program that queued it."""
 
 
 class Holder(Protocol):

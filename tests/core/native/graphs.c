@@ -1,5 +1,5 @@
 /* Ranks as threads, each with graphs on three streams: random calls of one communicator, added in random order of streams,
- * with functions and marks between them, and launched several times, also twice in a row.
+ * with functions and marks between them, and launched several times, also twice in a row; functions are replaced in between.
  *
  *     graphs SIZE SEED GRAPHS PLANFILE spin|sleep
  *
@@ -77,7 +77,7 @@ static void add_between(struct runner *runner)
 static void build(struct runner *runner)
 {
     const uint32_t size = runner->rank.test->size, odd = roll_below(&runner->rank.common, size);
-    EXPECT(runner->graph = graph_new(MOST_STREAMS, MARKS));
+    EXPECT(runner->graph = graph_new(MOST_STREAMS, MARKS, NULL));
     runner->marks = MOST_STREAMS;
     runner->functions = 0;
     runner->bad = runner->calls = 1 + roll_below(&runner->rank.common, MOST_CALLS);
@@ -102,8 +102,22 @@ static void build(struct runner *runner)
     }
 }
 
+/* The same function again, in the place of one that launches under way may still run. */
+static void replace_one(struct runner *runner, uint32_t stream)
+{
+    const struct sequence *sequence = &runner->graph->sequences[stream];
+    if (!sequence->ntasks)
+        return;
+    const uint32_t place = roll_below(&runner->rank.own, sequence->ntasks);
+    const struct task same = sequence->tasks[place];
+    if (same.kind == TASK_FUNCTION)
+        EXPECT(graph_replace(runner->graph, stream, place, &same));
+}
+
 static void launch(struct runner *runner)
 {
+    for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
+        replace_one(runner, stream);
     struct launch *launched = graph_launch(runner->graph);
     EXPECT(launched != NULL);
     launch_issue(launched);
@@ -125,7 +139,7 @@ static void free_when_over(struct runner *runner)
         for (uint32_t stream = 0; stream < MOST_STREAMS; stream++)
             queueing_reap(&runner->rank, stream);
     }
-    graph_free(runner->graph, NULL);
+    graph_free(runner->graph);
 }
 
 static void check_failure(struct runner *runner)
