@@ -122,6 +122,13 @@ ROWS = (
         "outputs that hold other things first",
     ),
     Row("ascend_rt.fusion", "auto", "auto or rules", _fusion, "how all-reduces are fused: see all_reduce_fusion"),
+    Row(
+        "ascend_rt.narrowReductions",
+        "false",
+        "true or false",
+        _word("true", "false"),
+        "true: a narrowing cast goes before the all-reduce or reduce-scatter that it follows, which rounds otherwise",
+    ),
     Row("ascend_rt.memoryCap", "0", "bytes; 0: none", _number, "what passes may let the planned peak grow to"),
     Row(
         "comm_fusion",
@@ -148,6 +155,20 @@ ge.graphMemoryMaxSize ge.variableMemoryMaxSize
 """
 WITHOUT_EFFECT = frozenset(_IGNORED.split())
 """GE's keys that are taken and mean nothing here."""
+
+
+class _Switch(NamedTuple):
+    """A key, and its value with which a pass runs."""
+
+    key: str
+    on: str
+
+
+_SWITCHES = {
+    "narrowing_cast_reduction": _Switch("ascend_rt.narrowReductions", "true"),
+    "overlap": _Switch("ge.enableSingleStream", "false"),
+}
+"""By name of the pass."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +199,8 @@ class Options:
 
     def is_on(self, name: str) -> bool:
         """Whether a pass runs."""
-        if name == "overlap" and self.value("ge.enableSingleStream") == "true":
+        switch = _SWITCHES.get(name)
+        if switch is not None and self.value(switch.key) != switch.on:
             return False
         return self.value("ge.oo.level") == "O3" and name not in self.value("ge.disableOptimizations")
 

@@ -74,12 +74,41 @@ def agreed(comm: rt.Communicator) -> Any:
     own = {"everywhere": float(comm.rank), f"only {comm.rank}": 1.0, "first two": 0.5}
     if comm.rank == 2:
         own = {"everywhere": 0.25}
-    return agree("world", own), agree("world", {})
+    pair = agree("world", {"a": float(comm.rank), str(comm.rank): 1.0}, 2 - comm.rank) if comm.rank != 1 else None
+    return agree("world", own), agree("world", {}), pair
 
 
 @pytest.mark.processes
 def test_ranks_know_what_all_have_told_and_the_largest_number(ranks: RankPool) -> None:
-    assert ranks.run(3, agreed) == [({"everywhere": 1.0}, {})] * 3
+    first, middle, last = ranks.run(3, agreed)
+    assert first == last == ({"everywhere": 1.0}, {}, {"a": 2.0})
+    assert middle == ({"everywhere": 1.0}, {}, None)
+
+
+def sent_narrow(comm: rt.Communicator) -> Any:
+    """Rank 0 sends rank 2 what that one casts; what it gets, without and with the passes."""
+    stream = rt.Stream()
+    x, half = rt.array(np.random.default_rng(5).standard_normal(COUNT)), rt.zeros(COUNT, "float16")
+    with ge.capture(stream) as g:
+        wide = ge.empty(stream, COUNT, "float64")
+        if comm.rank == 0:
+            comm.send(x, 2, stream=stream)
+        elif comm.rank == 2:
+            comm.recv(wide, 0, stream=stream)
+            stream.launch(np.copyto, half, wide, reads=[wide], writes=[half])
+    results, optimised = [], ge.optimise(g)
+    for graph in (g, optimised):
+        half[:] = 0
+        graph.launch(stream)
+        stream.synchronize()
+        results.append(half.tobytes())
+    sent = [message.view.dtype for node in optimised.of_kind("transfer") for message in node.task.messages]
+    return sent, results[0] == results[1], half.any()
+
+
+@pytest.mark.processes
+def test_two_ranks_agree_on_what_they_send(ranks: RankPool) -> None:
+    assert ranks.run(3, sent_narrow) == [(["float16"], True, False), ([], True, False), (["float16"], True, True)]
 
 
 @pytest.mark.proof
@@ -91,14 +120,18 @@ def test_threads_agree_as_ranks_do() -> None:
         agree = meeting.rank(rank, {"world": 3, "pair": 2})
         first = agree("world", {"a": rank, str(rank): 1.0})
         pair = agree("pair", {"b": 1.0 - rank}) if rank < 2 else None
-        told[rank] = (first, pair, agree("world", {"a": -rank}))
+        two = agree("world", {"c": rank}, 2 - rank) if rank != 1 else None
+        told[rank] = (first, pair, agree("world", {"a": -rank}), two)
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert told == {rank: ({"a": 2}, {"b": 1.0} if rank < 2 else None, {"a": 0}) for rank in range(3)}
+    assert told == {
+        rank: ({"a": 2}, {"b": 1.0} if rank < 2 else None, {"a": 0}, {"c": 2} if rank != 1 else None)
+        for rank in range(3)
+    }
 
 
 @pytest.mark.proof

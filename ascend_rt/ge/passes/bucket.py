@@ -14,6 +14,7 @@ from ..graph import Graph
 from ..nodes import Buffer, Collective, Copy, Node, Role, Span, View
 from ..tying import call_order, data_needs, in_order, tasks_of
 from .moving import Place, moved
+from .rewriting import unused_name
 
 
 class Draft(NamedTuple):
@@ -116,7 +117,7 @@ def _joined(draft: Draft, members: Sequence[Node], side: str) -> Draft:
     if len({view.buffer for view in views}) == 1:
         return draft
     places, start = {}, 0
-    name = _name(draft.buffers, "bucket")
+    name = unused_name(draft.buffers, "bucket")
     for view in views:
         places[view.buffer] = Place(name, start)
         start += view.span.nbytes
@@ -127,7 +128,7 @@ def _joined(draft: Draft, members: Sequence[Node], side: str) -> Draft:
 
 def _packed(draft: Draft, members: Sequence[Node]) -> tuple[list[Node], Node, list[Node], dict[str, Buffer]]:
     """Copies to scratch, the call there, copies to where the results belong, and the buffers with the scratch."""
-    name, start, id = _name(draft.buffers, "packed"), 0, draft.next_id + 1
+    name, start, id = unused_name(draft.buffers, "packed"), 0, draft.next_id + 1
     to, back = [], []
     for member in members:
         x, out = _collective(member).x, _collective(member).out
@@ -155,10 +156,6 @@ def _call(members: Sequence[Node], id: int, x: View, out: View) -> Node:
     after = tuple(sorted({id for member in members for id in member.after}))
     name = f"all_reduce of {len(members)}"
     return Node(id, name, last.stream, task, (x.span,), (out.span,), after, last.line)
-
-
-def _name(buffers: Mapping[str, Buffer], word: str) -> str:
-    return next(name for number in range(len(buffers) + 1) if (name := f"{word}{number}") not in buffers)
 
 
 def _collective(node: Node) -> Collective:

@@ -13,6 +13,8 @@ from ..options import Options
 from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces
 from .narrowing import narrow_first
+from .narrowing_reduction import narrow_reductions
+from .narrowing_send import narrow_messages
 from .overlap import overlap
 from .reduce_scatter import join_reductions, scatter_reductions
 from .repeated import drop_dead, drop_repeated
@@ -27,6 +29,8 @@ PASSES: dict[str, Callable[[Graph, Terms], Graph]] = {
     "reduce_scatter_all_gather_to_all_reduce": join_reductions,
     "all_reduce_slice_to_reduce_scatter": scatter_reductions,
     "narrowing_cast": narrow_first,
+    "narrowing_cast_send": narrow_messages,
+    "narrowing_cast_reduction": narrow_reductions,
     "all_reduce_fusion": fuse_all_reduces,
     "overlap": overlap,
 }

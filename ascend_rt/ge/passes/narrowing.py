@@ -1,27 +1,18 @@
 """A cast to a smaller type goes before the all-gather or broadcast whose result it is the only reader of.
 
-A cast is np.copyto(out, x) of two contiguous arrays of one count. It makes each element by itself, so the bits are the
-same, and half of the bytes or less are moved. Reductions round differently in another type: they are left alone.
+The bits are the same, and half of the bytes or less are moved. What sums is another matter (narrowing_reduction), and
+what two ranks send one another is agreed on by them alone (narrowing_send).
 """
 
 from dataclasses import replace
-from typing import NamedTuple
-
-import numpy as np
 
 from ..graph import Graph
-from ..nodes import Kernel, Node, View
+from ..nodes import Node
 from .agreement import Facts
+from .casts import Cast, as_cast, cast_before, is_movable, only_cast
 from .content import Call, Tasks, flat, is_flat
 from .rewriting import rewritten
 from .terms import Terms
-
-
-class Cast(NamedTuple):
-    place: int
-    node: Node
-    x: View
-    out: View
 
 
 def narrow_first(graph: Graph, terms: Terms) -> Graph:
@@ -46,35 +37,14 @@ def _cast_behind(tasks: Tasks, call: Call, rank: int) -> Cast | None:
     if task.call not in ("all_gather", "broadcast") or task.split is not None or not is_flat(task.x, task.out):
         return None
     assert task.out is not None
-    whole, is_root = task.out.span, task.call == "broadcast" and rank == task.root
     if task.call == "broadcast" and task.x != task.out:
         return None
-    reads = tasks.reads_of(call.place, whole)
-    found: list[Cast | None] = [_as_cast(place, tasks.listed[place]) for place, _ in reads or ()]
-    if is_root:  # the root's data stay where they are: whoever else reads them may
-        casts = (_as_cast(place, node) for place, node in enumerate(tasks.listed) if place > call.place)
-        found = [next((cast for cast in casts if cast is not None and cast.x.span == whole), None)]
-    if len(found) != 1 or (cast := found[0]) is None or cast.x.span != whole or not tasks.can_go(cast.node):
-        return None
-    between = (call.place, cast.place)
-    is_free = tasks.is_unused(*between, cast.out.span) and not _uses(call, cast)
-    return cast if is_free and tasks.is_unwritten(*between, whole) else None
-
-
-def _uses(call: Call, cast: Cast) -> bool:
-    """Whether the call has to do with the memory that the cast writes."""
-    return any(span.overlaps(cast.out.span) for span in (*call.node.reads, *call.node.writes))
-
-
-def _as_cast(place: int, node: Node) -> Cast | None:
-    task = node.task
-    if not isinstance(task, Kernel) or task.function is not np.copyto or len(task.arguments) != 2 or task.keywords:
-        return None
-    out, x = task.arguments
-    if not isinstance(out, View) or not isinstance(x, View) or not is_flat(out, x):
-        return None
-    is_narrowing = out.count == x.count and out.itemsize < x.itemsize
-    return Cast(place, node, x, out) if is_narrowing else None
+    if task.call == "all_gather" or rank != task.root:
+        return only_cast(tasks, call.place, task.out)
+    # The root's data stay where they are: whoever else reads them may.
+    found = (as_cast(place, node) for place, node in enumerate(tasks.listed) if place > call.place)
+    cast = next((cast for cast in found if cast is not None and cast.x.span == task.out.span), None)
+    return cast if is_movable(tasks, call.place, task.out, cast) else None
 
 
 def _narrowed(call: Call, cast: Cast, rank: int) -> list[Node]:
@@ -88,9 +58,4 @@ def _narrowed(call: Call, cast: Cast, rank: int) -> list[Node]:
     reads = (block.span,) if gives else ()
     writes = (cast.out.span,) if is_gather or not gives else ()
     narrowed = replace(call.node, task=narrow, reads=reads, writes=writes)
-    if not gives:
-        return [narrowed]
-    kernel = Kernel(np.copyto, (block, flat(task.x)))
-    after = tuple(sorted({*cast.node.after} - {call.node.id}))
-    first = replace(cast.node, task=kernel, reads=(task.x.span,), writes=(block.span,), after=after)
-    return [first, narrowed]
+    return [cast_before(call.node, cast.node, block, task.x), narrowed] if gives else [narrowed]

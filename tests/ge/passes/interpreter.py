@@ -49,7 +49,7 @@ class _Run:
             self.missing.append(missing)
             self.wanted_by.append(wanted_by)
             self.ready.append([node.id for node in graph.nodes if not missing[node.id]])
-        self.mail = defaultdict(deque)
+        self.mail, self.posted = defaultdict(deque), set()
         self.run_all()
 
     def run_all(self):
@@ -76,7 +76,8 @@ class _Run:
         if isinstance(task, ge.Transfer):
             return self.transfer(rank, id, task)
         if isinstance(task, ge.Kernel):
-            task.function(*self.arrays(rank, task.arguments), **self.arrays(rank, dict(task.keywords)))
+            with np.errstate(over="ignore"):
+                task.function(*self.arrays(rank, task.arguments), **self.arrays(rank, dict(task.keywords)))
         elif isinstance(task, ge.Copy):
             assert task.rows == 1
             self.bytes(rank, task.to)[:] = self.bytes(rank, task.source)
@@ -105,19 +106,22 @@ class _Run:
         return [(member, node.id) for member, node in zip(members, nodes, strict=True)]
 
     def transfer(self, rank, id, task):
-        (message,) = task.messages
-        group = self.graphs[rank].groups[task.communicator].world_ranks
-        peer = group[message.peer]
-        if not message.receives:
-            self.mail[task.communicator, rank, peer].append(self.array(rank, message.view).copy())
-            return [(rank, id)]
-        box = self.mail[task.communicator, peer, rank]
-        if not box:
+        """What it sends is posted at once; it is done when all that it receives is there."""
+        peers = self.graphs[rank].groups[task.communicator].world_ranks
+        if (rank, id) not in self.posted:
+            self.posted.add((rank, id))
+            for message in task.messages:
+                if not message.receives:
+                    box = self.mail[task.communicator, rank, peers[message.peer]]
+                    box.append(self.array(rank, message.view).copy())
+        received = [message for message in task.messages if message.receives]
+        boxes = [(task.communicator, peers[message.peer], rank) for message in received]
+        if any(len(self.mail[box]) < boxes.count(box) for box in boxes):
             return None
-        sent = box.popleft()
-        view = self.array(rank, message.view)
-        assert (sent.dtype, sent.size) == (view.dtype, view.size)
-        view.reshape(-1)[:] = sent.reshape(-1)
+        for message, box in zip(received, boxes, strict=True):
+            sent, view = self.mail[box].popleft(), self.array(rank, message.view)
+            assert (sent.dtype, sent.size) == (view.dtype, view.size)
+            view.reshape(-1)[:] = sent.reshape(-1)
         return [(rank, id)]
 
     def bytes(self, rank, span):

@@ -60,6 +60,16 @@ class Writer:
             reads, writes = (reads, []) if self.rank == root else ([], writes)
         return self.add(call, task, reads, writes)
 
+    def send(self, x, dest):
+        return self.batch(ge.Message(False, dest, x), call="send")
+
+    def recv(self, out, source):
+        return self.batch(ge.Message(True, source, out), call="recv")
+
+    def batch(self, *messages, call="batch_send_recv"):
+        sides = [[message.view.span for message in messages if message.receives == way] for way in (False, True)]
+        return self.add(call, ge.Transfer(call, WORLD, messages), *sides)
+
     def add(self, name, task, reads, writes):
         line = f"step.py:{len(self.nodes) + 1}"
         node = ge.Node(
@@ -112,7 +122,7 @@ class _Script:
         self.count = 4 * writer.size
         self.written = [f"p{number}" for number in range(3)]
         self.fresh = [f"t{number}" for number in range(6)]
-        self.blocks = []
+        self.blocks, self.messages = [], []
         for name in self.written:
             writer.buffer(name, self.count, ge.Role.INPUT)
         for name in self.fresh:
@@ -204,11 +214,12 @@ def _cast(script):
     name = f"n{len(writer.nodes)}"
     small = writer.buffer(name, script.count, dtype="float16")
     wide = writer.buffer(f"{name}w", script.count)
-    if draw.random() < 0.5:
-        writer.call("all_gather", writer.block(script.source().buffer), wide)
+    call = draw.choice(["all_gather", "broadcast", "all_reduce"])
+    if call == "all_gather":
+        writer.call(call, writer.block(script.source().buffer), wide)
     else:
         writer.kernel(add, wide, script.source(), script.source())
-        writer.call("broadcast", wide, wide, root=draw.randrange(writer.size))
+        writer.call(call, wide, wide, root=draw.randrange(writer.size) if call == "broadcast" else 0)
     if draw.random() < 0.3:
         a = script.source()
         writer.kernel(scale, script.target(), a, by=2)
@@ -218,12 +229,41 @@ def _cast(script):
     writer.kernel(accumulate, writer.view(draw.choice(script.written)), small)
 
 
+def _message(script):
+    """Two ranks send each other what the other one casts, and maybe uses otherwise too."""
+    draw, writer = script.draw, script.writer
+    if writer.size == 1:
+        return
+    name, pair, in_batch = f"m{len(script.messages)}", draw.sample(range(writer.size), 2), draw.random() < 0.5
+    script.messages.append(name)
+    wide, got = (writer.buffer(f"{name}{word}", script.count) for word in ("wide", "got"))
+    small = writer.buffer(f"{name}small", script.count, dtype="float16")
+    writer.kernel(add, wide, script.source(), script.source())
+    is_cast, target = [draw.random() < 0.8 for _ in pair], script.source()
+    if writer.rank not in pair:
+        return
+    peer = pair[1 - pair.index(writer.rank)]
+    if in_batch:
+        writer.batch(ge.Message(False, peer, wide), ge.Message(True, peer, got))
+    elif writer.rank == pair[0]:
+        writer.send(wide, peer)
+        writer.recv(got, peer)
+    else:
+        writer.recv(got, peer)
+        writer.send(wide, peer)
+    writer.kernel(np.copyto, small, got)
+    writer.kernel(accumulate, target, small)
+    if not is_cast[pair.index(writer.rank)]:
+        writer.kernel(accumulate, target, got)
+
+
 STEPS = [
     *[_kernel] * 4,
     *[_broadcast] * 4,
     *[_all_reduce_in_place] * 2,
     *[_all_reduce] * 2,
     *[_cast] * 2,
+    _message,
     _all_reduce_halves,
     _reduce_scatter,
     _all_gather,

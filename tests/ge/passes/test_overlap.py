@@ -45,7 +45,7 @@ def test_a_training_step_hides_all_but_the_last_all_reduce(updates_last):
 
 
 def call_names(graph):
-    return [(node.communicator, node.name, node.line) for node in graph.nodes if node.communicator]
+    return [(node.communicator, node.name, node.line) for node in graph.of_kind("collective")]
 
 
 @settings(max_examples=10, deadline=None)

@@ -7,7 +7,7 @@ from ascend_rt import ge
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise, optimise_ranks
 
-from .interpreter import check_same_bits
+from .interpreter import check_same_bits, run
 from .programs import Writer, accumulate, add, inputs, scale
 
 pytestmark = pytest.mark.proof
@@ -139,6 +139,75 @@ def test_a_narrowing_cast_goes_first_if_it_is_the_only_reader(call):
     kept = written(lambda writer: write(writer, True))
     (left,) = optimise_ranks(dict(enumerate(kept)), Options())[0].of_kind("collective")
     assert left.task.dtype == "float32"
+
+
+def narrowed(write, options=None):
+    """Both ranks' calls behind the passes, overlap apart, as (call, dtype, buffers), and the graphs."""
+    graphs = written(write)
+    done = optimise_ranks(dict(enumerate(graphs)), Options({"ge.disableOptimizations": "overlap"} | (options or {})))
+    calls = []
+    for graph in done.values():
+        views = [[m.view for m in node.task.messages] for node in graph.of_kind("transfer")]
+        views += [[node.task.x, node.task.out] for node in graph.of_kind("collective")]
+        calls.append([(view.dtype, view.buffer) for each in views for view in each])
+    return calls, graphs, [done[0], done[1]]
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_a_narrowing_cast_goes_to_the_sender_of_a_message(in_batch):
+    def write(writer, other_reader=None, wide_on=None):
+        half = writer.buffer("half", COUNT, dtype="float16")
+        writer.kernel(scale, writer.view("t"), writer.view("x"), by=3)
+        peer = 1 - writer.rank
+        if in_batch:
+            writer.batch(ge.Message(False, peer, writer.view("t")), ge.Message(True, peer, writer.view("u")))
+        else:
+            (writer.send if writer.rank else writer.recv)(writer.view("t" if writer.rank else "u"), peer)
+        if in_batch or writer.rank == 0:
+            writer.kernel(np.copyto, half if writer.rank != wide_on else writer.view("y"), writer.view("u"))
+            writer.kernel(accumulate, writer.view("y"), half)
+        if writer.rank == other_reader:
+            writer.kernel(accumulate, writer.view("y"), writer.view("u"))
+
+    wide, sent, got = ("float32", "t"), ("float16", "narrow0"), ("float16", "half")
+    calls, graphs, done = narrowed(write)
+    assert calls == ([[sent, got], [sent, got]] if in_batch else [[got], [sent]])
+    check_same_bits(graphs, done, 4, inputs(graphs, 4))
+    assert done[0].log[-1].startswith(f"narrowing_cast_send: {1 + in_batch} messages are cast by their senders")
+    # A receiver that has another use for what it gets has it sent whole; what it sends itself is another matter.
+    kept = [[sent, ("float32", "u")], [wide, got]] if in_batch else [[("float32", "u")], [wide]]
+    assert narrowed(lambda writer: write(writer, other_reader=0))[0] == kept
+    assert narrowed(lambda writer: write(writer, wide_on=0))[0] == kept
+    off = narrowed(write, {"ge.disableOptimizations": "overlap,narrowing_cast_send"})[0]
+    assert {dtype for each in off for dtype, _ in each} == {"float32"}
+
+
+@pytest.mark.parametrize("call", ["all_reduce", "reduce_scatter"])
+def test_a_narrowing_cast_goes_before_a_reduction_if_told_and_rounds_otherwise(call):
+    def write(writer):
+        block = call == "reduce_scatter"
+        half = writer.buffer("half", COUNT // SIZE if block else COUNT, dtype="float16")
+        result = writer.view("s" if block else "t")
+        writer.call(call, writer.view("x"), result)
+        writer.kernel(np.copyto, half, result)
+        writer.kernel(accumulate, writer.view("y", 0, half.count), half)
+
+    calls, _, _ = narrowed(write)
+    assert {dtype for dtype, _ in calls[0]} == {"float32"}
+    calls, graphs, done = narrowed(write, {"ascend_rt.narrowReductions": "true"})
+    assert calls[0] == [("float16", "narrow0" if call == "reduce_scatter" else "half"), ("float16", "half")]
+    assert "1 casts go before reductions, which round otherwise then" in done[0].log[-1]
+    drawn = [np.random.default_rng(rank).standard_normal((2, COUNT)).astype("float32") for rank in range(SIZE)]
+    given = [{"x": x.tobytes(), "y": y.tobytes()} for x, y in drawn]
+    exact, rounded = (
+        np.array([np.frombuffer(held["y"], "float32") for held in run(each, 5, given)]) for each in (graphs, done)
+    )
+    assert np.abs(exact - rounded).max() < 4e-3
+    halves = drawn[0][0].astype("float16") + drawn[1][0].astype("float16")
+    count = COUNT // SIZE if call == "reduce_scatter" else COUNT
+    expected = drawn[0][1].copy()
+    expected[:count] += halves[:count]
+    np.testing.assert_array_equal(rounded[0], expected)
 
 
 def test_a_graph_alone_cannot_know_what_other_ranks_do():
