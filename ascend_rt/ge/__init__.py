@@ -8,6 +8,7 @@
     print(g)
 
 capture, graph              the two ways to make one; begin and end, empty, Mode
+fusion                      which collectives of a capture become one
 Graph                       nodes, buffers and their order; see docs/graph.md
 Node, Kernel, Collective... what a graph is made of
 plan_memory                 where its buffers lie; see docs/memory.md
@@ -26,6 +27,7 @@ from .builder import Builder
 from .capture import abandon, begin, capture, empty, end, graph, is_capturing
 from .costs import Costs
 from .errors import GraphMemoryError
+from .fusion import fusion
 from .graph import DataEdge, Graph, Group
 from .measure import measured
 from .memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
@@ -90,6 +92,7 @@ __all__ = [
     "compile_model",
     "empty",
     "end",
+    "fusion",
     "graph",
     "is_capturing",
     "load",

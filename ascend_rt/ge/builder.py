@@ -8,7 +8,8 @@
     return b.graph("step")
 
 Calls go to stream 0 unless they say otherwise; `b.wait(stream, on=...)` has a stream wait for all that another has so
-far. Arguments are as of the methods of a communicator; names of arrays are those of their buffers.
+far, and `ge.fusion` marks calls as in a capture. Arguments are as of the methods of a communicator; names of arrays are
+those of their buffers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 
 from ..diag.call_site import call_site
 from ..plan.collectives import COLLECTIVES
+from .fusion import current_mark
 from .graph import Array, Graph, Group
 from .nodes import Buffer, Collective, Copy, Kernel, Message, Node, Record, Role, Task, Transfer, View, Wait
 from .placement import dtype_named
@@ -104,7 +106,8 @@ class Builder:
         reads, writes = [x] * bool(blocks[0]), [out] * bool(blocks[1])
         if spec.name == "broadcast":
             reads, writes = ([x], []) if own.rank == root else ([], [out])
-        task = Collective(name, group, x.dtype, counted.count // max(number, 1), op, root, x, out)
+        count = counted.count // max(number, 1)
+        task = Collective(name, group, x.dtype, count, op, root, x, out, None, *current_mark())
         return self._add(task, reads, writes, stream)
 
     def all_reduce(self, group: str, x: View, out: View | None = None, *, op: str = "sum", stream: int = 0) -> Node:

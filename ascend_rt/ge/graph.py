@@ -22,8 +22,9 @@ import numpy.typing as npt
 from ..acl import recording
 from ..acl.errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_CAPTURED, AclError
 from . import json_form, text
+from .fusion import check as check_fusion
 from .launch import Prepared
-from .nodes import Buffer, Node, Span
+from .nodes import Buffer, Collective, Node, Span
 from .order import Order
 from .placement import dtype_named
 
@@ -133,7 +134,7 @@ class Graph:
 
     def check(self) -> None:
         """ValueError if it contradicts itself: an unknown buffer or communicator, bytes outside of a buffer, no
-        order."""
+        order, a fusion that does not exist."""
         _ = self.order
         for node in self.nodes:
             for span in (*node.reads, *node.writes):
@@ -143,6 +144,8 @@ class Graph:
                     raise ValueError(f"{span} is used, {has}: {node}")
             if node.communicator is not None and node.communicator not in self.groups:
                 raise ValueError(f"communicator {node.communicator!r} is used, which the graph has not: {node}")
+            if isinstance(node.task, Collective):
+                check_fusion(node.task.fusion, node.task.fusion_id, str(node))
 
     def __str__(self) -> str:
         return text.describe(self)

@@ -151,14 +151,15 @@ class Collective:
     split: tuple[tuple[int, ...], ...] | None = None
     """calls whose blocks differ: counts and starts of x, counts and starts of out, in elements"""
     fusion: int = 1
-    """of an all-reduce, as HcomAllReduce's: 0 leave it alone, 1 by the split strategy, 2 with those of its fusion_id"""
+    """as HcomAllReduce's: 0 leave it alone, 1 by the strategy, 2 with those of its fusion_id; see ge.fusion"""
     fusion_id: int = -1
     """-1 unless fusion is 2"""
 
     def __str__(self) -> str:
         place = "in place" if self.x == self.out else f"{self.x} -> {self.out}"
         rest = "" if self.call == "barrier" else f", {self.count} x {self.dtype}, {self.op}, root {self.root}, {place}"
-        return f"{self.call} of {self.communicator!r}{rest}"
+        mark = {1: "", 2: f", fusion_id {self.fusion_id}"}.get(self.fusion, f", fusion {self.fusion}")
+        return f"{self.call} of {self.communicator!r}{rest}{mark}"
 
 
 class Message(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from ..acl.handles import Live
 from ..acl.stream import Stream
 from ..hccl.types import OP_NAMES, dtype_name
+from .fusion import current_mark
 from .nodes import Collective, Copy, Kernel, Memset, Message, Span, Task, Transfer, View
 from .placement import Array, Piece, Pieces, bounds, is_viewable, piece_of
 
@@ -102,12 +103,12 @@ class Taker:
         has_x, has_out = spec.blocks_in.on(*place) > 0, spec.blocks_out.on(*place) > 0
         if spec.name == "broadcast":
             has_x, has_out = communicator.rank == call.root, communicator.rank != call.root
-        op = OP_NAMES[call.op]
+        op, fusion = OP_NAMES[call.op], current_mark()
 
         def make(pieces: Pieces) -> Uses:
             x, out = (pieces.view(array) if array.nbytes else None for array in (call.x, call.out))
             task = Collective(
-                spec.name, communicator.name, dtype_name(call.dtype), call.count, op, call.root, x, out
+                spec.name, communicator.name, dtype_name(call.dtype), call.count, op, call.root, x, out, None, *fusion
             )
             return Uses(task, *([view.span] if has and view else [] for has, view in ((has_x, x), (has_out, out))))
 

@@ -69,6 +69,48 @@ def test_an_optimised_graph_has_the_bits_of_the_captured_one(ranks: RankPool, ow
     assert ranks.run(3, captured_and_optimised, own) == [(True, 2, did)] * 3
 
 
+MARKS = [(1, -1), (2, 3), (2, 7), (0, -1), (2, 3), (1, -1), (2, 7), (1, -1)]
+
+
+def captured_with_marks(comm: rt.Communicator) -> Any:
+    """The marks in the graph and in its text, the counts of the calls once it is optimised, what its sums are, and
+    how calls are told."""
+    stream = rt.Stream()
+    gradients = [rt.array(np.full(10 + number, comm.rank + number, "float32")) for number in range(len(MARKS))]
+    with ge.capture(stream) as g, ge.fusion(0):
+        for gradient, (fusion, id) in zip(gradients, MARKS, strict=True):
+            with ge.fusion(fusion, fusion_id=id):
+                comm.all_reduce(gradient, stream=stream)
+    comm.all_reduce(rt.zeros(4))
+    told = [[(node.task.fusion, node.task.fusion_id) for node in each.nodes] for each in (g, read_again(g))]
+    optimised = ge.optimise(g, ge.Options({"comm_fusion": '{"allreduce": {"mode": "size", "config": 1}}'}))
+    optimised.launch(stream)
+    stream.synchronize()
+    sums = [sorted({float(value) for value in gradient}) for gradient in gradients]
+    return told, [node.task.count for node in optimised.of_kind("collective")], sums, [str(g.nodes[n]) for n in (1, 3)]
+
+
+def read_again(graph: ge.Graph) -> ge.Graph:
+    return ge.Graph.from_json(graph.to_json())
+
+
+@pytest.mark.processes
+def test_calls_that_are_captured_have_the_marks_of_the_innermost_block(ranks: RankPool) -> None:
+    for told, counts, sums, texts in ranks.run(2, captured_with_marks):
+        assert told == [MARKS, MARKS]
+        assert counts == [13, 11 + 14, 12 + 16, 10 + 15 + 17]
+        assert sums == [[2.0 * number + 1] for number in range(len(MARKS))]
+        assert ["in place, fusion_id 3" in texts[0], "in place, fusion 0" in texts[1]] == [True, True]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("wrong", [(3, -1), (1, 0), (0, 5), (2, -1), (2, 1 << 31)])
+def test_a_fusion_that_does_not_exist_is_refused(wrong: tuple[int, int]) -> None:
+    told = rf"EI0003: fusion {wrong[0]}, fusion_id {wrong[1]}; expected fusion 0 or 1"
+    with pytest.raises(ValueError, match=told), ge.fusion(wrong[0], fusion_id=wrong[1]):
+        raise AssertionError("unreachable")
+
+
 def agreed(comm: rt.Communicator) -> Any:
     agree = agreement.asked({"world": comm})
     own = {"everywhere": float(comm.rank), f"only {comm.rank}": 1.0, "first two": 0.5}

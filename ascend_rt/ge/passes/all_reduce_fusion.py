@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from ..buckets import Fastest, Gradients, Indices, Strategy, allowed, runs
 from ..graph import Graph
-from ..nodes import Collective, Node
+from ..nodes import Node
 from ..timeline import simulate
 from ..tying import Needs, data_needs, tasks_of, tied
 from .agreement import Facts
 from .bucket import Draft, are_side_by_side, fuse
+from .content import Call, Tasks
 from .overlap import overlap
 from .terms import Terms
 
@@ -53,8 +54,8 @@ class Candidates:
 
 
 def fuse_all_reduces(graph: Graph, terms: Terms) -> Graph:
-    """Fuse the all-reduces of a graph. ValueError (EI0003): a fusion or fusion_id that does not exist."""
-    found = {label: nodes for label, nodes in _by_label(graph).items() if len(nodes) > 1}
+    """Fuse the all-reduces of a graph. ValueError (EI0003): ranks have marked a call differently."""
+    found = {label: nodes for label, nodes in _by_label(graph, terms).items() if len(nodes) > 1}
     if not found:
         return graph
     candidates = _with_facts(graph, found, terms)
@@ -67,19 +68,32 @@ def fuse_all_reduces(graph: Graph, terms: Terms) -> Graph:
 # ---- who ----
 
 
-def _by_label(graph: Graph) -> dict[Label, list[Node]]:
+def _by_label(graph: Graph, terms: Terms) -> dict[Label, list[Node]]:
     found: dict[Label, list[Node]] = {}
-    for node in graph.nodes:
-        task = node.task
-        if not isinstance(task, Collective) or task.call != "all_reduce" or task.x is None or task.out is None:
-            continue
-        if task.fusion not in (0, 1, 2) or (task.fusion_id < 0 if task.fusion == 2 else task.fusion_id != -1):
-            expected = "fusion 0 or 1 and fusion_id -1, or fusion 2 and a fusion_id from 0"
-            raise ValueError(f"EI0003: fusion {task.fusion}, fusion_id {task.fusion_id}; expected {expected}: {node}")
-        if task.fusion and task.op in REDUCTIONS:
-            label = Label(task.call, task.communicator, task.fusion_id, task.dtype, task.op)
-            found.setdefault(label, []).append(node)
+    for name, calls in sorted(Tasks(graph).calls().items()):
+        marks = {call.number: (call.task.fusion, call.task.fusion_id) for call in calls}
+        _check_marks(graph, name, calls, terms.agree(name, _marked(marks)))
+        for call in calls:
+            task = call.task
+            is_whole = task.x is not None and task.out is not None
+            if task.call == "all_reduce" and is_whole and task.fusion and task.op in REDUCTIONS:
+                label = Label(task.call, name, task.fusion_id, task.dtype, task.op)
+                found.setdefault(label, []).append(call.node)
     return found
+
+
+def _marked(marks: Mapping[int, tuple[int, int]]) -> Facts:
+    facts = {f"{number} of {mark}": 1.0 for number, mark in marks.items()}
+    return facts | {str(number): 1.0 for number in marks}
+
+
+def _check_marks(graph: Graph, name: str, calls: Sequence[Call], facts: Facts) -> None:
+    """A call that has other marks elsewhere would go to other buckets there. ValueError, on all ranks."""
+    for call in calls:
+        mark = call.task.fusion, call.task.fusion_id
+        if str(call.number) in facts and f"{call.number} of {mark}" not in facts:
+            has = f"fusion {mark[0]}, fusion_id {mark[1]} on rank {graph.groups[name].rank}, and others elsewhere"
+            raise ValueError(f"EI0003: call {call.number} of {name!r} has {has}; expected the same: {call.node}")
 
 
 def _with_facts(graph: Graph, found: Mapping[Label, Sequence[Node]], terms: Terms) -> dict[Label, Candidates]:

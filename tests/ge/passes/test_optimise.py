@@ -64,12 +64,24 @@ def test_each_pass_finds_something_in_some_program():
         missing -= {line.split(":")[0] for line in after[0].log}
 
 
+class NoCosts(Costs):
+    def of(self, node, groups):
+        raise ValueError("nobody knows what this costs")
+
+
 @pytest.mark.parametrize("culprit", range(3))
 def test_of_ranks_that_fail_the_one_that_failed_first_is_told(culprit):
     graphs = dict(enumerate(programs.training(rank, 3, 2) for rank in range(3)))
-    last = graphs[culprit].of_kind("collective")[-1]
-    wrong = replace(last, task=replace(last.task, fusion=3))
-    nodes = [wrong if node is last else node for node in graphs[culprit].nodes]
-    graphs[culprit] = graphs[culprit].replace("marked", nodes=nodes)
-    with pytest.raises(ValueError, match="EI0003: fusion 3, fusion_id -1"):
+    costs = dict.fromkeys(range(3), Costs()) | {culprit: NoCosts()}
+    with pytest.raises(ValueError, match="nobody knows"):
+        optimise_ranks(graphs, costs=costs)
+
+
+def test_ranks_that_mark_a_call_differently_are_told_on_all_of_them():
+    graphs = dict(enumerate(programs.training(rank, 3, 2) for rank in range(3)))
+    last = graphs[1].of_kind("collective")[-1]
+    wrong = replace(last, task=replace(last.task, fusion=2, fusion_id=4))
+    graphs[1] = graphs[1].replace("marked", nodes=[wrong if node is last else node for node in graphs[1].nodes])
+    told = "EI0003: call 1 of 'world' has fusion ., fusion_id .* on rank ., and others elsewhere"
+    with pytest.raises(ValueError, match=told):
         optimise_ranks(graphs)
