@@ -54,6 +54,8 @@ class OwnedEvent:
     event: Event
     device: "LocalDevice"
     measures_time: bool = True
+    is_external: bool = False
+    """ACL_EVENT_EXTERNAL: ties graphs to what is outside of them"""
 
 
 @dataclass

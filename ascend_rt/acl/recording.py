@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ..diag.call_site import call_site
 from .errors import (
     ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+    ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
     ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
     ACL_ERROR_RT_EVENT_CAPTURED,
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -151,19 +152,19 @@ class RecordedStream(Stream):
     # ---- what cannot be recorded ----
 
     def reduce(self, to: int, source: int, count: int, dtype: int, op: int, keep: Any, /) -> None:
-        raise self._not_recorded("reduce_async")
+        raise self.not_recorded("reduce_async")
 
     def set_flag(self, address: int, keep: Any, /) -> None:
-        raise self._not_recorded("record_notify")
+        raise self.not_recorded("record_notify")
 
     def take_flag(self, address: int, timeout_ns: int, keep: Any, /) -> None:
-        raise self._not_recorded("wait_and_reset_notify")
+        raise self.not_recorded("wait_and_reset_notify")
 
     def write_value(self, address: int, value: int, keep: Any, /) -> None:
-        raise self._not_recorded("value_write")
+        raise self.not_recorded("value_write")
 
     def wait_value(self, address: int, value: int, test: int, timeout_ns: int, keep: Any, /) -> None:
-        raise self._not_recorded("value_wait")
+        raise self.not_recorded("value_wait")
 
     # ---- what must not be done to it ----
 
@@ -183,7 +184,8 @@ class RecordedStream(Stream):
         text = f"a stream was {what} while it is captured"
         return self._refusal(ACL_ERROR_RT_STREAM_CAPTURED, "ACL_ERROR_RT_STREAM_CAPTURED", text)
 
-    def _not_recorded(self, what: str) -> AclError:
+    def not_recorded(self, what: str) -> AclError:
+        """To be raised for a task that no capture has."""
         text = f"{what} cannot be captured; queue it on a stream that is not in the capture"
         return self._refusal(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "ACL_ERROR_RT_FEATURE_NOT_SUPPORT", text)
 
@@ -262,15 +264,36 @@ def exchange_mode(mode: Mode) -> Mode:
 
 def check_unsafe(call: str) -> None:
     """AclError (107030) if a capture forbids the calling thread a call that does not keep to the order of streams."""
-    if _under_way:
-        own, me = mode_of_thread(), threading.get_ident()
-        for recorder in _under_way:
-            mine = recorder.thread == me and recorder.mode is not Mode.RELAXED and own is not Mode.RELAXED
-            if mine or (recorder.mode is Mode.GLOBAL and own is Mode.GLOBAL):
-                text = (
-                    f"{call} at {call_site()} does not wait for the order of streams, and a stream is captured in mode "
-                    f"{recorder.mode.name}; queue it on a stream, or capture in mode RELAXED"
-                )
-                recorder.invalidate(text)
-                name = "ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT"
-                raise AclError(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, f"{name} (107030): {text}")
+    recorder = _who_forbids()
+    if recorder is not None:
+        text = f"{call} at {call_site()} does not wait for the order of streams, {_forbidden(recorder)}"
+        recorder.invalidate(text)
+        name = "ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT"
+        raise AclError(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, f"{name} (107030): {text}")
+
+
+def check_not_pageable(call: str) -> None:
+    """AclError (107041) if a capture forbids the calling thread a call which uses host memory that is not of
+    malloc_host: devices carry it out at once, though it is queued."""
+    recorder = _who_forbids()
+    if recorder is not None:
+        text = f"{call} at {call_site()} uses host memory that is not of malloc_host, {_forbidden(recorder)}"
+        recorder.invalidate(text)
+        name = "ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC"
+        raise AclError(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, f"{name} (107041): {text}")
+
+
+def _who_forbids() -> Recorder | None:
+    """The recording that forbids the calling thread what is unsafe."""
+    if not _under_way:
+        return None
+    own, me = mode_of_thread(), threading.get_ident()
+    for recorder in _under_way:
+        mine = recorder.thread == me and recorder.mode is not Mode.RELAXED and own is not Mode.RELAXED
+        if mine or (recorder.mode is Mode.GLOBAL and own is Mode.GLOBAL):
+            return recorder
+    return None
+
+
+def _forbidden(recorder: Recorder) -> str:
+    return f"and a stream is captured in mode {recorder.mode.name}; queue it on a stream, or capture in mode RELAXED"

@@ -37,6 +37,8 @@ def _users_frame() -> FrameType | None:
 
 @functools.cache
 def _is_ours(module: str) -> bool:
+    if module == "contextlib":  # between the package's context managers and who enters them
+        return True
     return module.startswith(f"{PACKAGE}.") and not module.startswith(f"{PACKAGE}.examples")
 
 

@@ -9,6 +9,7 @@
 
 capture, graph              the two ways to make one; begin and end, empty, Mode
 fusion                      which collectives of a capture become one
+task_group, update          tasks of a capture whose arguments change between launches
 Graph                       nodes, buffers and their order; see docs/graph.md
 Node, Kernel, Collective... what a graph is made of
 plan_memory                 where its buffers lie; see docs/memory.md
@@ -24,11 +25,12 @@ from . import mdl
 from .across.check import check_ranks, refuse_ranks
 from .across.finding import Finding
 from .builder import Builder
-from .capture import abandon, begin, capture, empty, end, graph, is_capturing
+from .capture import abandon, begin, capture, empty, end, graph, is_capturing, task_group
 from .costs import Costs
+from .data_edges import DataEdge
 from .errors import GraphMemoryError
 from .fusion import fusion
-from .graph import DataEdge, Graph, Group
+from .graph import Graph, Group
 from .measure import measured
 from .memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
 from .nodes import (
@@ -52,6 +54,8 @@ from .om.model import Model, compile_model
 from .options import OptionError, Options
 from .order import Edge, Order, OrderError
 from .passes import optimise, optimise_ranks
+from .task_groups import TaskGroup
+from .updating import update
 
 __all__ = [
     "Buffer",
@@ -81,6 +85,7 @@ __all__ = [
     "Record",
     "Role",
     "Span",
+    "TaskGroup",
     "Transfer",
     "View",
     "Wait",
@@ -103,6 +108,8 @@ __all__ = [
     "plan_memory",
     "refuse_ranks",
     "share",
+    "task_group",
+    "update",
 ]
 
 _acl._bring("mdl", lambda: mdl)

@@ -32,6 +32,7 @@ from ..diag.call_site import call_site
 from .graph import Graph
 from .placement import Array, address_of
 from .recorder import Recorder
+from .task_groups import TaskGroup
 
 P = ParamSpec("P")
 
@@ -75,7 +76,7 @@ def end(stream: Stream) -> Graph:
     AclError: the stream is not captured (107029), the capture was begun on another stream (107036) or in another
     thread, and not in mode RELAXED (107038): it goes on then; or as `capture`, and then it is over.
     """
-    recorder = _recorder(stream)
+    recorder = recorder_of(stream)
     if recorder.origin is not stream:
         text = f"a capture was ended ({call_site()}) on a stream that joined it; it began on another at {recorder.line}"
         raise _error(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "STREAM_CAPTURE_UNMATCHED", text)
@@ -96,7 +97,7 @@ def abandon(stream: Stream) -> None:
 
 def is_capturing(stream: Stream) -> bool:
     """Whether what is queued on the stream is recorded."""
-    return recording.recorder_of(stream) is not None
+    return isinstance(recording.recorder_of(stream), Recorder)
 
 
 def empty(stream: Stream, shape: Shape, dtype: npt.DTypeLike = np.float32, name: str = "") -> Array:
@@ -106,8 +107,20 @@ def empty(stream: Stream, shape: Shape, dtype: npt.DTypeLike = np.float32, name:
     buffer. AclError (107029): the stream is not captured.
     """
     x: Array = np.empty(shape, dtype)
-    _recorder(stream).own(x, name)
+    recorder_of(stream).own(x, name)
     return x
+
+
+@contextmanager
+def task_group(stream: Stream) -> Iterator[TaskGroup]:
+    """What is queued inside of the block on a stream that is captured can be changed later: see ge.update.
+
+    Kernels, copies, collectives and messages; other streams of the capture take nothing meanwhile (107034).
+    AclError: the stream is not captured (107029), or has a group open already (107033).
+    """
+    recorder = recorder_of(stream)
+    yield recorder.begin_group(stream)
+    recorder.end_group(stream)
 
 
 def graph(
@@ -144,7 +157,8 @@ def _key(value: Any) -> Hashable:
     return type(value), value
 
 
-def _recorder(stream: Stream) -> Recorder:
+def recorder_of(stream: Stream) -> Recorder:
+    """Of the capture that a stream is in. AclError (107029): it is in none."""
     recorder = recording.recorder_of(stream)
     if not isinstance(recorder, Recorder):
         text = f"the stream is not captured ({call_site()})"

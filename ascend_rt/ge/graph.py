@@ -11,10 +11,12 @@ A pass is a function `Graph -> Graph`. It reads nodes and edges, and returns wha
 has the memory and the communicators of the old one and can be launched as well.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +24,10 @@ import numpy.typing as npt
 from ..acl import recording
 from ..acl.errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_CAPTURED, AclError
 from . import json_form, text
+from .data_edges import DataEdge, data_edges
 from .fusion import check as check_fusion
 from .launch import Prepared
-from .nodes import Buffer, Collective, Node, Span
+from .nodes import Buffer, Collective, Node, Role
 from .order import Order
 from .placement import dtype_named
 
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
     from ..acl.stream import Stream
     from ..hccl.communicator import Communicator
     from .across.agree import Agreement
+    from .task_groups import TaskGroups
 
 Array = npt.NDArray[Any]
+_ids = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +49,6 @@ class Group:
     rank: int
     size: int
     world_ranks: tuple[int, ...]
-
-
-class DataEdge(NamedTuple):
-    """Node `after` uses bytes that node `before` uses, and one of them writes them; ids."""
-
-    before: int
-    after: int
-    buffer: str
-    """"" where one of them is opaque"""
-    kind: str
-    """raw (reads what was written), war (writes what was read), waw, or opaque"""
 
 
 class Graph:
@@ -80,6 +74,8 @@ class Graph:
         communicators: "Mapping[str, Communicator] | None" = None,
     ) -> None:
         self.name = name
+        self.id = next(_ids)
+        """among the graphs of this process"""
         self.nodes: tuple[Node, ...] = tuple(nodes)
         self.buffers: dict[str, Buffer] = dict(buffers or {})
         self.groups: dict[str, Group] = dict(groups or {})
@@ -88,7 +84,11 @@ class Graph:
         self.communicators: dict[str, Communicator] = dict(communicators or {})
         self.agreements: tuple[Agreement, ...] | None = None
         """who has compared graphs with this rank, before its first launch"""
+        self.task_groups: TaskGroups | None = None
+        """of a capture that had some, for ge.update"""
         self.is_destroyed = False
+        self._call_changes: set[str] = set()
+        """communicators whose calls were updated since the graphs were compared"""
         self._hold_communicators()
 
     # ---- what it says ----
@@ -126,7 +126,7 @@ class Graph:
         Only direct ones: where a write covers what was used before, later nodes come after that write alone. An opaque
         kernel comes after everything and before everything.
         """
-        return list(dict.fromkeys(_data_edges(self.nodes)))
+        return list(dict.fromkeys(data_edges(self.nodes)))
 
     def races(self) -> list[DataEdge]:
         """Those of the data edges whose nodes may run at the same time: an empty list if the graph is sound."""
@@ -177,7 +177,36 @@ class Graph:
             communicators=self.communicators,
         )
         graph.check()
+        if nodes is None and self.task_groups is not None:
+            graph.task_groups = self.task_groups.of_another_graph()
         return graph
+
+    def replace_tasks(
+        self, nodes: Sequence[Node], buffers: Mapping[str, Buffer], memory: Mapping[str, Array]
+    ) -> set[str]:
+        """These nodes, in this graph, in the place of those with their ids, whose kinds and streams they have; for
+        launches from here on, those that are under way keep what they have: what ge.update does.
+
+        buffers, memory: what is new. Returns the buffers that no node uses any more, which it gives back.
+        DeviceMemoryError: there is no room, and nothing is changed.
+        """
+        before = [self.by_id[node.id] for node in nodes]
+        gone = {name for node in before for name in node.buffers}
+        self._uses.update(name for node in nodes for name in node.buffers)
+        self._uses.subtract(name for node in before for name in node.buffers)
+        unused = {name for name in gone if not self._uses[name] and self.buffers[name].role is not Role.INTERMEDIATE}
+        self._replace_prepared(nodes, memory, unused)
+        self._call_changes |= self._changed_calls(before, nodes)
+        listed = list(self.nodes)
+        for node in nodes:
+            listed[self._positions[node.id]] = self.by_id[node.id] = node
+        self.nodes = tuple(listed)
+        self.buffers.update(buffers)
+        self.memory.update(memory)
+        for name in unused:
+            del self.buffers[name]
+            self.memory.pop(name, None)
+        return unused
 
     def bind(self, memory: Mapping[str, Array], communicators: "Mapping[str, Communicator]") -> "Graph":
         """The same graph over memory and communicators of this process: for one that was read from a file.
@@ -250,7 +279,7 @@ class Graph:
         made: Array = self.memory[buffer].reshape(-1).view(dtype_named(held.dtype)).reshape(held.shape)
         return made
 
-    def launch(self, stream: "Stream") -> None:
+    def launch(self, stream: "Stream", keep: Any = None) -> None:
         """Queue all of it, in one piece: no Python runs between tasks but kernels. Returns at once.
 
         What was queued on the stream before is done before it begins, what is queued then comes behind all of it. Its
@@ -258,7 +287,7 @@ class Graph:
 
         The first launch blocks until the ranks have compared their graphs; see `agree`. First launches of graphs of one
         communicator come in the same order on all of its ranks. Each launch begins with a meeting of those ranks, which
-        fails on all of them if they launch different graphs.
+        fails on all of them if they launch different graphs. keep: is kept alive until it is done.
 
         HcclError (HCCL_E_PARA): the graphs do not fit together. AclError (107017) if it was destroyed; (107027) if the
         stream is captured. RuntimeError: a communicator or the stream was destroyed.
@@ -271,7 +300,13 @@ class Graph:
             raise AclError(ACL_ERROR_RT_STREAM_CAPTURED, f"ACL_ERROR_RT_STREAM_CAPTURED (107027): {text}")
         if self.agreements is None:
             self._agree_by_itself()
-        self.prepared.launch(stream)
+        elif self._call_changes:
+            self._agree_again()
+        self.prepared.launch(stream, keep)
+
+    def streams_under_way(self) -> "list[Stream]":
+        """The streams on which it was launched and is not over."""
+        return self.prepared.streams_under_way() if "prepared" in self.__dict__ else []
 
     def destroy(self) -> None:
         """Give back what it holds: memory and communicators. Launches that are queued still run; calling it again does
@@ -279,7 +314,7 @@ class Graph:
         self.is_destroyed = True
         self._leave_communicators()
         self.__dict__.pop("prepared", None)
-        self.memory, self.communicators = {}, {}
+        self.memory, self.communicators, self.task_groups = {}, {}, None
 
     def _check_bound(self) -> None:
         missing = [name for name in self.groups if name not in self.communicators]
@@ -297,6 +332,45 @@ class Graph:
         if agreements:
             self.__dict__.pop("prepared", None)  # it has no meetings
 
+    def _agree_again(self) -> None:
+        """Over the communicators whose calls were updated, whose members all do the same."""
+        from .across.agree import agree
+
+        for name in sorted(self._call_changes, key=lambda name: (name, self.groups[name].world_ranks)):
+            if self.groups[name].size > 1:
+                agreed = agree(self, self.communicators[name])
+                self.agreements = tuple(
+                    agreed if known.communicator is agreed.communicator else known for known in self.agreements or ()
+                )
+        self._call_changes = set()
+        self.prepared.meet_by(self)
+
+    def _changed_calls(self, before: Sequence[Node], nodes: Sequence[Node]) -> set[str]:
+        from .across.calls import said
+
+        pairs = [(old.task, new.task) for old, new in zip(before, nodes, strict=True)]
+        calls = [(old, new) for old, new in pairs if isinstance(old, Collective) and isinstance(new, Collective)]
+        moved = [task.communicator for pair in calls if pair[0].communicator != pair[1].communicator for task in pair]
+        return {*moved, *(new.communicator for old, new in calls if said(old) != said(new))}
+
+    @cached_property
+    def _positions(self) -> dict[int, int]:
+        return {node.id: position for position, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _uses(self) -> "Counter[str]":
+        """How many nodes use a buffer."""
+        return Counter(name for node in self.nodes for name in node.buffers)
+
+    def _replace_prepared(self, nodes: Sequence[Node], memory: Mapping[str, Array], unused: Collection[str]) -> None:
+        if "prepared" in self.__dict__:
+            try:
+                self.prepared.replace(nodes, memory, unused)
+            except BaseException:
+                self.__dict__.pop("prepared")  # some may have been replaced
+                self.__dict__.pop("_uses")
+                raise
+
     def _become(self, other: "Graph") -> None:
         """Take over all of another graph, which is used no more: how a capture fills the one that it has given out."""
         other._leave_communicators()
@@ -310,35 +384,3 @@ class Graph:
     def _leave_communicators(self) -> None:
         for communicator in self.communicators.values():
             communicator._holders.discard(self)
-
-
-class _Use(NamedTuple):
-    node: int
-    span: Span
-    writes: bool
-
-
-def _data_edges(nodes: Sequence[Node]) -> Iterator[DataEdge]:
-    used: dict[str, list[_Use]] = {}
-    since_opaque: list[int] = []
-    opaque: int | None = None
-    for node in nodes:
-        if node.is_opaque:
-            yield from (DataEdge(before, node.id, "", "opaque") for before in since_opaque)
-            used, since_opaque, opaque = {}, [node.id], node.id
-            continue
-        if node.reads or node.writes:
-            if opaque is not None:
-                yield DataEdge(opaque, node.id, "", "opaque")
-            since_opaque.append(node.id)
-        own = [_Use(node.id, span, False) for span in node.reads] + [_Use(node.id, span, True) for span in node.writes]
-        for use in own:
-            for other in used.get(use.span.buffer, ()):
-                if (use.writes or other.writes) and use.span.overlaps(other.span):
-                    kind = "raw" if not use.writes else "waw" if other.writes else "war"
-                    yield DataEdge(other.node, node.id, use.span.buffer, kind)
-        for use in own:
-            before = used.setdefault(use.span.buffer, [])
-            if use.writes:
-                before[:] = [other for other in before if other.node == node.id or not use.span.covers(other.span)]
-            before.append(use)

@@ -6,7 +6,7 @@ that overlap are one buffer in the end, so that no byte has two names.
 
 import bisect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,13 +54,44 @@ class Pieces:
         """In the order in which they were met."""
         return iter(sorted(self._held, key=lambda piece: piece.number))
 
+    def copy(self) -> "Pieces":
+        """The same, to which others can be added."""
+        made = Pieces()
+        made._held, made._numbers = [*self._held], itertools.count(1 + max((p.number for p in self._held), default=-1))
+        return made
+
     def add(self, piece: Piece) -> None:
         """Memory that something uses; what overlaps it becomes one piece with it."""
-        first = bisect.bisect_right(self._held, piece.address, key=lambda held: held.end)
-        last = bisect.bisect_left(self._held, piece.end, key=lambda held: held.address)
+        first, last = self._places(piece)
         piece.number = next(self._numbers)
         if piece.nbytes:
             self._held[first:last] = [_union([*self._held[first:last], piece])]
+
+    def overlapping(self, piece: Piece) -> list[Piece]:
+        """Those that have bytes in common with a piece."""
+        first, last = self._places(piece)
+        return self._held[first:last] if piece.nbytes else []
+
+    def has_own(self, x: Array) -> bool:
+        """Whether an array lies in memory of the graph's own."""
+        low, _ = bounds(x)
+        return any(piece.is_own and piece.address <= low < piece.end for piece in self._held)
+
+    def name_all(self, taken: Collection[str] = ()) -> None:
+        """Those without a name get one: none of those that are taken."""
+        known = {*taken, *(piece.name for piece in self._held)}
+        names = (name for number in itertools.count() if (name := f"b{number}") not in known)
+        for piece in self:
+            piece.name = piece.name or next(names)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Pieces of these names are not known any more."""
+        if names:
+            self._held = [piece for piece in self._held if piece.name not in names]
+
+    def _places(self, piece: Piece) -> tuple[int, int]:
+        first = bisect.bisect_right(self._held, piece.address, key=lambda held: held.end)
+        return first, bisect.bisect_left(self._held, piece.end, key=lambda held: held.address)
 
     def around(self, address: int) -> Piece:
         """The piece that an address lies in. KeyError: none."""

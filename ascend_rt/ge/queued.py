@@ -3,16 +3,17 @@
 While it lasts only addresses are known: two arrays may turn out to be of one allocation.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..acl import device as local
 from ..acl.handles import Live
 from ..acl.stream import Stream
 from ..hccl.types import OP_NAMES, dtype_name
 from .fusion import current_mark
-from .nodes import Collective, Copy, Kernel, Memset, Message, Span, Task, Transfer, View
+from .nodes import Buffer, Collective, Copy, Kernel, Memset, Message, Node, Role, Span, Task, Transfer, View
 from .placement import Array, Piece, Pieces, bounds, is_viewable, piece_of
 
 if TYPE_CHECKING:
@@ -177,9 +178,31 @@ class Taker:
         """Memory of the graph's own is placed later, so that a function cannot have got hold of it before."""
         for cell in getattr(function, "__closure__", None) or ():
             for x in _arrays(cell.cell_contents):
-                if any(piece.is_own and piece.address <= bounds(x)[0] < piece.end for piece in self._pieces):
+                if self._pieces.has_own(x):
                     name = getattr(function, "__qualname__", repr(function))
                     raise ValueError(f"{name} uses an array of ge.empty that it was not given; pass it as an argument")
+
+
+def first_uses(nodes: Iterable[Node]) -> dict[str, Role]:
+    """By buffer: INPUT where it is read before it is written, otherwise OUTPUT."""
+    roles: dict[str, Role] = {}
+    for node in nodes:
+        for role, spans in ((Role.INPUT, node.reads), (Role.OUTPUT, node.writes)):
+            for span in spans:
+                roles.setdefault(span.buffer, role)
+    return roles
+
+
+def buffer_of(piece: Piece, role: Role) -> Buffer:
+    """The buffer that a piece is, which has its name by now."""
+    address = None if piece.is_own else piece.address
+    on_device = piece.is_own or _is_on_device(piece.address)
+    return Buffer(piece.name, piece.nbytes, piece.dtype, piece.shape, role, address, on_device)
+
+
+def _is_on_device(address: int) -> bool:
+    segments = [device.memory.segment for device in local.opened()]
+    return any(segment.base <= address < segment.base + segment.nbytes for segment in segments)
 
 
 def _arrays(value: Any) -> Iterator[Array]:
@@ -212,10 +235,18 @@ def _span(pieces: Pieces, x: Array) -> Span:
 
 def _piece_at(address: int, nbytes: int, keep: Any) -> Piece:
     """The block that an address lies in, if it is among what is kept alive for it; otherwise just the bytes."""
-    for live in keep if isinstance(keep, tuple) and not isinstance(keep, Live) else (keep,):
-        if isinstance(live, Live) and live.address <= address and address + nbytes <= live.address + live.nbytes:
+    for live in _blocks(keep):
+        if live.address <= address and address + nbytes <= live.address + live.nbytes:
             return Piece(live.address, live.nbytes, live)
     return Piece(address, nbytes, keep)
+
+
+def _blocks(keep: Any) -> Iterator[Live]:
+    if isinstance(keep, Live):
+        yield keep
+    elif isinstance(keep, tuple):
+        for part in keep:
+            yield from _blocks(part)
 
 
 def _empty_view(x: Array) -> View:

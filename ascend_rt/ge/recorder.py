@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from ..acl import device as local
 from ..acl import recording
 from ..acl.errors import (
     ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
@@ -17,7 +16,8 @@ from ..diag.call_site import call_site
 from .graph import Graph, Group
 from .nodes import Buffer, Node, Record, Role, Wait
 from .placement import Array, Pieces, piece_of
-from .queued import Queued, Taker, Uses
+from .queued import Queued, Taker, Uses, buffer_of, first_uses
+from .task_groups import OpenGroups, TaskGroup, TaskGroups
 
 
 class Recorder(Taker):
@@ -30,14 +30,25 @@ class Recorder(Taker):
         self.streams: dict[Stream, int] = {}
         self.why_invalid = ""
         self._marks: list[tuple[Event, RecordedMark]] = []
+        self._task_groups = OpenGroups()
+
+    def begin_group(self, stream: Stream) -> TaskGroup:
+        """Tasks queued on a stream from here on are of one group. AclError (107033): one is open there."""
+        return self._task_groups.begin(stream, self.streams[stream])
+
+    def end_group(self, stream: Stream) -> TaskGroup:
+        """The group of a stream is complete. AclError (107033): none is open there."""
+        return self._task_groups.end(stream, self.streams[stream])
 
     def record(self, stream: Stream, event: Event) -> RecordedMark:
+        self._check_no_group(stream, "recorded")
         mark = RecordedMark(self, len(self._marks))
         self._marks.append((event, mark))
         self._queue(stream, "record", lambda pieces: Uses(Record(mark.number)))
         return mark
 
     def wait(self, stream: Stream, mark: RecordedMark) -> None:
+        self._check_no_group(stream, "waited for")
         self._queue(stream, "wait", lambda pieces: Uses(Wait(mark.number)))
 
     def join(self, stream: Stream, mark: RecordedMark) -> None:
@@ -71,13 +82,15 @@ class Recorder(Taker):
                 event.move_to(None)
 
     def graph(self) -> Graph:
-        """What was queued. AclError: the capture was invalidated (507903), or a stream was not joined (107025)."""
+        """What was queued. AclError: the capture was invalidated (507903), a task group is open (107033), or a stream
+        was not joined (107025)."""
         if self.why_invalid:
             text = f"the capture that began at {self.line} is not valid any more: {self.why_invalid}"
             raise AclError(
                 ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, f"ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED (507903): {text}"
             )
-        self._name_pieces()
+        self._task_groups.check_ended(self.line)
+        self._pieces.name_all()
         made = [(queued, queued.make(self._pieces)) for queued in self._queued]
         nodes = [
             Node(id, queued.name, queued.stream, uses.task, tuple(uses.reads), tuple(uses.writes), (), queued.line)
@@ -97,38 +110,19 @@ class Recorder(Taker):
         )
         graph.check()
         self._check_joined(graph)
+        if self._task_groups.all:
+            graph.task_groups = TaskGroups(self._task_groups.all, self._pieces)
         return graph
 
-    def _name_pieces(self) -> None:
-        taken = {piece.name for piece in self._pieces}
-        names = (name for number in range(1 << 62) if (name := f"b{number}") not in taken)
-        for piece in self._pieces:
-            piece.name = piece.name or next(names)
-
     def _buffers(self, nodes: Sequence[Node]) -> dict[str, Buffer]:
-        roles: dict[str, Role] = {}
+        roles = first_uses(nodes)
         written = {span.buffer for node in nodes for span in node.writes}
-        for node in nodes:
-            for role, spans in ((Role.INPUT, node.reads), (Role.OUTPUT, node.writes)):
-                for span in spans:
-                    roles.setdefault(span.buffer, role)
         for piece in self._pieces:
             if piece.is_own:
                 roles[piece.name] = Role.INTERMEDIATE
             elif piece.is_read_only and piece.name not in written:
                 roles[piece.name] = Role.CONSTANT
-        return {
-            piece.name: Buffer(
-                piece.name,
-                piece.nbytes,
-                piece.dtype,
-                piece.shape,
-                roles.get(piece.name, Role.INPUT),
-                None if piece.is_own else piece.address,
-                piece.is_own or _is_on_device(piece.address),
-            )
-            for piece in self._pieces
-        }
+        return {piece.name: buffer_of(piece, roles.get(piece.name, Role.INPUT)) for piece in self._pieces}
 
     def _check_joined(self, graph: Graph) -> None:
         last = {node.stream: node for node in graph.nodes}
@@ -145,9 +139,17 @@ class Recorder(Taker):
             raise AclError(ACL_ERROR_RT_STREAM_UNJOINED, f"ACL_ERROR_RT_STREAM_UNJOINED (107025): {text}")
 
     def _queue(self, stream: Stream, name: str, make: Callable[[Pieces], Uses]) -> None:
-        self._queued.append(Queued(self.streams[stream], name, call_site(), make))
+        number = self.streams[stream]
+        try:
+            self._task_groups.add(stream, number, name, len(self._queued))
+        except AclError as error:
+            self.invalidate(str(error))
+            raise
+        self._queued.append(Queued(number, name, call_site(), make))
 
-
-def _is_on_device(address: int) -> bool:
-    segments = [device.memory.segment for device in local.opened()]
-    return any(segment.base <= address < segment.base + segment.nbytes for segment in segments)
+    def _check_no_group(self, stream: Stream, what: str) -> None:
+        try:
+            self._task_groups.check_no_event(stream, what)
+        except AclError as error:
+            self.invalidate(str(error))
+            raise

@@ -73,17 +73,20 @@ def test_unsafe_calls_are_forbidden_by_mode(stream: int) -> None:
     assert acl.rt.memset(x, 8, 1, 8) == 0
     assert acl.mdl.ri_capture_end(stream)[1] == 0
     host, kept = np.zeros(8, np.uint8), acl.rt.create_stream()[0]
+    to_device, pageable = acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.util.numpy_to_ptr(host)
+    unsafe, blocks = acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, acl.ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC
     calls = (
-        lambda: acl.rt.memset(x, 8, 2, 8),
-        lambda: acl.rt.memcpy(x, 4, x + 4, 4, KIND),
-        lambda: acl.rt.memcpy_async(x, 8, acl.util.numpy_to_ptr(host), 8, acl.ACL_MEMCPY_HOST_TO_DEVICE, kept),
+        (lambda: acl.rt.memset(x, 8, 2, 8), unsafe),
+        (lambda: acl.rt.memcpy(x, 4, x + 4, 4, KIND), unsafe),
+        (lambda: acl.rt.memcpy_async(x, 8, pageable, 8, to_device, kept), blocks),
+        (lambda: acl.rt.memcpy2d_async(x, 4, pageable, 4, 4, 2, to_device, kept), blocks),
     )
-    for call in calls:
+    for call, code in calls:
         acl.mdl.ri_capture_begin(stream, GLOBAL)
         assert acl.mdl.ri_capture_thread_exchange_mode(RELAXED) == (GLOBAL, 0)
         assert call() == 0
         assert acl.mdl.ri_capture_thread_exchange_mode(GLOBAL) == (RELAXED, 0)
-        assert call() == acl.ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT
+        assert call() == code
         assert acl.mdl.ri_capture_get_info(stream)[0] == INVALIDATED
         assert acl.mdl.ri_capture_end(stream) == (0, acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED)
         assert "test_running_instances.py" in acl.get_recent_err_msg()
@@ -111,6 +114,61 @@ def test_codes(stream: int) -> None:
     assert acl.rt.synchronize_event(event) == acl.ACL_ERROR_RT_EVENT_CAPTURED
     assert acl.mdl.ri_capture_end(stream)[1] == acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
     assert acl.mdl.ri_destroy(5) == acl.ACL_ERROR_RT_INVALID_HANDLE
+
+
+def test_a_task_group_is_updated_by_its_handle(stream: int) -> None:
+    """Another buffer and another count of a copy, for executions from then on."""
+    x, y = device_memory(np.arange(8, dtype=np.uint8)), device_memory(np.zeros(8, np.uint8))
+    other, _ = acl.rt.create_stream()
+    status = acl.ACL_ERROR_STREAM_TASK_GROUP_STATUS
+    assert acl.mdl.ri_capture_task_grp_begin(stream) == acl.ACL_ERROR_RT_STREAM_NOT_CAPTURED
+    acl.mdl.ri_capture_begin(stream, GLOBAL)
+    assert acl.mdl.ri_capture_task_grp_begin(stream) == 0
+    assert acl.mdl.ri_capture_task_grp_begin(stream) == status
+    acl.rt.memcpy_async(y, 8, x, 2, KIND, stream)
+    group, ret = acl.mdl.ri_capture_task_grp_end(stream)
+    assert ret == 0 and acl.mdl.ri_capture_task_grp_end(stream) == (0, status)
+    assert acl.mdl.ri_capture_task_update_begin(other, group) == acl.ACL_ERROR_RT_MODEL_CAPTURED
+    model, ret = acl.mdl.ri_capture_end(stream)
+    assert ret == 0 and acl.mdl.ri_execute(model, -1) == 0 and values_at(y, 8) == [0, 1, 0, 0, 0, 0, 0, 0]
+    z = device_memory(np.arange(20, 28, dtype=np.uint8))
+    assert acl.mdl.ri_capture_task_update_end(other) == status
+    assert acl.mdl.ri_capture_task_update_begin(other, group) == 0
+    assert acl.mdl.ri_capture_get_info(other) == (NONE, 0, 0)
+    acl.rt.memcpy_async(y + 1, 7, z, 4, KIND, other)
+    assert acl.mdl.ri_capture_task_update_end(other) == 0 and acl.rt.synchronize_stream(other) == 0
+    assert values_at(y, 8) == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert acl.rt.free(z) == 0 and acl.mdl.ri_execute(model, -1) == 0
+    assert values_at(y, 8) == [0, 20, 21, 22, 23, 0, 0, 0]
+    acl.mdl.ri_capture_task_update_begin(other, group)
+    assert acl.mdl.ri_capture_task_update_end(other) == acl.ACL_ERROR_RT_MODEL_UPDATE_FAILED
+    assert "task group 0 of stream 0, which began at test_running_instances.py" in acl.get_recent_err_msg()
+    acl.mdl.ri_destroy(model)
+    assert acl.mdl.ri_capture_task_update_begin(other, group) == acl.ACL_ERROR_RT_INVALID_HANDLE
+
+
+def test_an_event_that_is_recorded_after_the_execution_is_refused(stream: int) -> None:
+    event, _ = acl.rt.create_event_ex_with_flag(acl.ACL_EVENT_EXTERNAL)
+    assert acl.rt.stream_wait_event(stream, event) == 0
+    acl.mdl.ri_capture_begin(stream, GLOBAL)
+    assert acl.rt.stream_wait_event(stream, event) == acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT
+    assert acl.mdl.ri_capture_end(stream)[1] == acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
+
+
+def test_an_instance_that_runs_is_aborted_and_other_streams_go_on(stream: int) -> None:
+    x, word = device_memory(np.zeros(16, np.uint8)), device_memory(np.zeros(8, np.uint8))
+    acl.mdl.ri_capture_begin(stream, GLOBAL)
+    acl.rt.memset_async(x, 16, 5, 8, stream)
+    model, _ = acl.mdl.ri_capture_end(stream)
+    ids = [acl.mdl.ri_get_id(model) for _ in range(2)]
+    assert ids[0] == ids[1] and ids[0][1] == 0 and acl.mdl.ri_get_id(5) == (0, acl.ACL_ERROR_RT_INVALID_HANDLE)
+    assert acl.mdl.ri_abort(model) == 0 and acl.rt.synchronize_stream(stream) == 0
+    assert acl.rt.value_wait(word, 1, 1, stream) == 0
+    assert acl.mdl.ri_execute_async(model, stream) == 0 and acl.mdl.ri_abort(model) == 0
+    assert acl.rt.synchronize_stream(stream) == acl.ACL_ERROR_RT_STREAM_ABORT
+    assert values_at(x, 16) == [0] * 16 and acl.mdl.ri_execute_async(model, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0 and values_at(x, 16) == [5] * 8 + [0] * 8
+    assert acl.mdl.ri_abort(model) == 0 and acl.rt.synchronize_stream(stream) == 0
 
 
 def test_the_c_spellings_are_the_functions() -> None:

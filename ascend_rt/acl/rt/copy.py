@@ -20,7 +20,7 @@ from ..constants import (
     ACL_MEMCPY_INNER_DEVICE_TO_DEVICE,
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
 )
-from ..recording import check_unsafe
+from ..recording import check_not_pageable, check_unsafe
 from ..return_codes import integer, returns_code
 
 # (destination on device, source on device) of each kind
@@ -57,8 +57,7 @@ def memcpy_async(dst: int, dest_max: int, src: int, count: int, kind: int, strea
     queue = local.find_stream(integer("stream", stream))
     copy = _check_copy(dst, dest_max, src, count, kind)
     _check_kind(copy)
-    if any(not place.on_device and place.live is None for place in (copy.to, copy.source)):
-        check_unsafe("memcpy_async of host memory that is not of malloc_host")
+    _check_pinned("memcpy_async", copy)
     queue.copy(copy.to.address, copy.source.address, copy.to.nbytes, (copy.to.kept, copy.source.kept))
 
 
@@ -80,6 +79,7 @@ def memcpy2d_async(
     queue = local.find_stream(integer("stream", stream))
     copy = _check_rows(dst, dpitch, src, spitch, width, height, kind)
     _check_kind(copy)
+    _check_pinned("memcpy2d_async", copy)
     to, source, keep = copy.to.address, copy.source.address, (copy.to.kept, copy.source.kept)
     queue.copy_rows(to, copy.to_pitch, source, copy.source_pitch, copy.width, copy.height, keep)
 
@@ -171,6 +171,11 @@ def _check_kind(copy: _Copy | _Rows) -> None:
     if copy.kind in KINDS and KINDS[copy.kind] != places:
         names = " from ".join("device memory" if place else "host memory" for place in places)
         raise invalid(f"kind={copy.kind}, and the addresses are a copy to {names}; ACL_MEMCPY_DEFAULT fits all")
+
+
+def _check_pinned(call: str, copy: _Copy | _Rows) -> None:
+    if any(not place.on_device and place.live is None for place in (copy.to, copy.source)):
+        check_not_pageable(call)
 
 
 def _check_fill(address: int, max_count: int, value: int, count: int) -> tuple[Range, int]:

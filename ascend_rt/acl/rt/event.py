@@ -2,6 +2,7 @@
 
 from .. import device as local
 from ..constants import (
+    ACL_EVENT_EXTERNAL,
     ACL_EVENT_IPC,
     ACL_EVENT_RECORDED_STATUS_COMPLETE,
     ACL_EVENT_RECORDED_STATUS_NOT_READY,
@@ -20,6 +21,7 @@ from ..errors import (
     AclError,
 )
 from ..event import Event
+from ..recording import RecordedStream
 from ..return_codes import integer, ranged, returns_code, returns_value_and_code
 from ..stream import Stream
 from .stream import INT32_MAX, seconds_of
@@ -44,7 +46,7 @@ def create_event_with_flag(flag: int, /) -> int:
     if flag & ACL_EVENT_IPC:
         text = "ACL_EVENT_IPC: events stay in their process; a notify goes to others, see acl.rt.notify_get_export_key"
         raise AclError(ACL_ERROR_FEATURE_UNSUPPORTED, text)
-    return _create(measures_time=bool(flag & ACL_EVENT_TIME_LINE))
+    return _create(measures_time=bool(flag & ACL_EVENT_TIME_LINE), is_external=bool(flag & ACL_EVENT_EXTERNAL))
 
 
 create_event_ex_with_flag = create_event_with_flag
@@ -75,9 +77,13 @@ def reset_event(event: int, stream: int, /) -> None:
 @returns_code
 def stream_wait_event(stream: int, event: int, /) -> None:
     """What is queued on the stream from here on waits for the event's latest recording; for nothing if there is none.
-    ret: 107017, 107003. Does not block."""
-    stream, held = integer("stream", stream), _find(event)
-    local.find_stream(stream).wait(held)
+    ret: 107017, 107003; 207000: the stream is captured and the event is of ACL_EVENT_EXTERNAL, since an execution waits
+    for nothing that comes after it: update task groups before it. Does not block."""
+    stream, owned = integer("stream", stream), local.events.get(integer("event", event))
+    queue = local.find_stream(stream)
+    if owned.is_external and isinstance(queue, RecordedStream):
+        raise queue.not_recorded("a wait for an event of ACL_EVENT_EXTERNAL, which is recorded after the execution,")
+    queue.wait(owned.event)
 
 
 @returns_code
@@ -146,12 +152,12 @@ def set_op_wait_timeout(seconds: int, /) -> None:
     Stream.limit_waits(ranged("seconds", seconds, 0, INT32_MAX))
 
 
-def _create(*, measures_time: bool) -> int:
+def _create(*, measures_time: bool, is_external: bool = False) -> int:
     device = local.in_use()
     if len(local.events) >= MOST_EVENTS:
         text = f"this process has {MOST_EVENTS} events; destroy those that are not needed"
         raise AclError(ACL_ERROR_RT_NO_EVENT_RESOURCE, text)
-    return local.events.add(local.OwnedEvent(Event(), device, measures_time))
+    return local.events.add(local.OwnedEvent(Event(), device, measures_time, is_external))
 
 
 def _find(event: int) -> Event:

@@ -52,6 +52,7 @@ from .models import (
     unload,
 )
 from .running_instances import (
+    ri_abort,
     ri_capture_begin,
     ri_capture_end,
     ri_capture_get_info,
@@ -61,8 +62,15 @@ from .running_instances import (
     ri_destroy,
     ri_execute,
     ri_execute_async,
+    ri_get_id,
     ri_get_name,
     ri_set_name,
+)
+from .task_groups import (
+    ri_capture_task_grp_begin,
+    ri_capture_task_grp_end,
+    ri_capture_task_update_begin,
+    ri_capture_task_update_end,
 )
 
 __all__ = [
@@ -100,15 +108,21 @@ __all__ = [
     "load_from_mem_with_mem",
     "query_size",
     "query_size_from_mem",
+    "ri_abort",
     "ri_capture_begin",
     "ri_capture_end",
     "ri_capture_get_info",
+    "ri_capture_task_grp_begin",
+    "ri_capture_task_grp_end",
+    "ri_capture_task_update_begin",
+    "ri_capture_task_update_end",
     "ri_capture_thread_exchange_mode",
     "ri_debug_json_print",
     "ri_debug_print",
     "ri_destroy",
     "ri_execute",
     "ri_execute_async",
+    "ri_get_id",
     "ri_get_name",
     "ri_set_name",
     "unload",

@@ -21,8 +21,10 @@ from ...acl.handles import Handles
 from ...acl.recording import Mode, Recorder
 from ...acl.return_codes import integer, ranged, returns_code, returns_value_and_code
 from ...acl.rt.stream import seconds_of
+from ...acl.stream import Stream
 from .. import capture
 from ..graph import Graph
+from ..recorder import Recorder as GraphRecorder
 
 models: Handles[Graph | None] = Handles("model running instance")
 _captured: dict[Recorder, int] = {}
@@ -90,7 +92,7 @@ def ri_capture_thread_exchange_mode(mode: int, /) -> int:
 def ri_execute_async(model_ri: int, stream: int, /) -> None:
     """Queue an instance on a stream. ret: 107017, 107003; 107026: it is captured still; 107027: the stream is captured.
     What fails is the code of the stream's synchronisation."""
-    model = _find(model_ri)
+    model = find(model_ri)
     model.launch(local.find_stream(integer("stream", stream)))
 
 
@@ -98,17 +100,35 @@ def ri_execute_async(model_ri: int, stream: int, /) -> None:
 def ri_execute(model_ri: int, timeout: int, /) -> None:
     """Run an instance on the default stream, and wait for it at most `timeout` ms, -1 for ever. ret: as
     ri_execute_async; the code of what failed; 507046 when the time is over: it goes on."""
-    model, seconds = _find(model_ri), seconds_of(integer("timeout", timeout))
+    model, seconds = find(model_ri), seconds_of(integer("timeout", timeout))
     stream = local.find_stream(0)
     model.launch(stream)
     stream.synchronize(seconds)
 
 
 @returns_code
+def ri_abort(model_ri: int, /) -> None:
+    """Stop an instance that runs: drop what is queued, as acl.rt.stream_abort does, on the streams on which it was
+    executed and is not over. Returns at once; their synchronisation answers 107023 once, and it may be executed again.
+
+    All ranks with which it exchanges data do so. ret: 107017; 107026: it is captured still.
+    """
+    model = find(model_ri)
+    for stream in model.streams_under_way():
+        stream.drop_queued()
+
+
+@returns_value_and_code
+def ri_get_id(model_ri: int, /) -> int:
+    """(id, ret): a number that no other graph of this process has, for logs. 107017, 107026."""
+    return find(model_ri).id
+
+
+@returns_code
 def ri_destroy(model_ri: int, /) -> None:
     """Give back what an instance holds. ret. What is queued of it still runs. 107017: none such; 107026: it is captured
     still."""
-    _find(model_ri).destroy()
+    find(model_ri).destroy()
     models.remove(model_ri)
 
 
@@ -117,40 +137,47 @@ def ri_set_name(model_ri: int, name: str, /) -> None:
     """Its name, for messages. ret: 107017, 107026."""
     if not isinstance(name, str):
         raise TypeError(f"name is a {type(name).__name__}; expected a str")
-    _find(model_ri).name = name
+    find(model_ri).name = name
 
 
 @returns_value_and_code
 def ri_get_name(model_ri: int, /) -> str:
     """(name, ret): 107017, 107026."""
-    return _find(model_ri).name
+    return find(model_ri).name
 
 
 @returns_code
 def ri_debug_print(model_ri: int, /) -> None:
     """Print an instance: its tasks by stream, its buffers. ret: 107017, 107026."""
-    print(_find(model_ri), flush=True)
+    print(find(model_ri), flush=True)
 
 
 @returns_code
 def ri_debug_json_print(model_ri: int, path: str, flags: int, /) -> None:
     """Write an instance to a file as chrome://tracing and Perfetto read it: a row for each stream, tasks in order and
     without times. flags: 0, or 1 to have what each task reads and writes. ret: 107017, 107026; 107000: other flags."""
-    model, verbose = _find(model_ri), ranged("flags", flags, 0, 1) == 1
+    model, verbose = find(model_ri), ranged("flags", flags, 0, 1) == 1
     Path(path).write_text(model.trace(is_verbose=verbose))
 
 
 @returns_value_and_code
 def _info(stream: int) -> tuple[int, int]:
     recorder = recording.recorder_of(local.find_stream(integer("stream", stream)))
-    if recorder is None:
+    if not isinstance(recorder, GraphRecorder):
         return ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0
     invalid = ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED
     status = invalid if recorder.why_invalid else ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE
     return status, _captured.get(recorder, 0)
 
 
-def _find(model_ri: int) -> Graph:
+def model_of(stream: Stream) -> int:
+    """The handle of the instance that is captured on a stream; 0: none is."""
+    recorder = recording.recorder_of(stream)
+    return 0 if recorder is None else _captured.get(recorder, 0)
+
+
+def find(model_ri: int) -> Graph:
+    """An instance whose capture has ended. AclError: 107017; 107026: it is captured still."""
     model = models.get(integer("model_ri", model_ri))
     if model is None:
         text = f"model running instance {model_ri:#x} is captured still; call ri_capture_end first"
