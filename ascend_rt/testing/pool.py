@@ -3,8 +3,9 @@
     with RankPool() as pool:
         sums = pool.run(4, add_up, 10)          # def add_up(comm, n): ... returns something picklable
 
-The function is found again by its file and name, so it stands at the top level of a test file. Each run is a job of its
-own under hccl-run: fresh processes, own memory; nothing of one test reaches the next.
+The function is found again by its file and name, so it stands at the top level of a test file, which may import its
+neighbours (`from .rooms import door`). Each run is a job of its own under hccl-run: fresh processes, own memory;
+nothing of one test reaches the next.
 """
 
 import json
@@ -72,7 +73,13 @@ class RankPool:
         """
         folder = self._new_folder()
         request = folder / "request"
-        call = (function.__code__.co_filename, function.__qualname__, arguments)
+        file = function.__code__.co_filename
+        call = {
+            "file": file,
+            "module": Path(file).stem if function.__module__ == "__main__" else function.__module__,
+            "function": function.__qualname__,
+            "arguments": pickle.dumps(arguments),
+        }
         request.write_bytes(pickle.dumps(call))
         options = ["-n", str(size), "--timeout", str(timeout), "--no-prefix"]
         words = [*options, "-m", "ascend_rt.testing.call", str(request)]

@@ -2,6 +2,7 @@
 
 import os
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +10,20 @@ import pytest
 import ascend_rt as rt
 from ascend_rt.testing import RankFailure, RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
+
+
+class Finder(NamedTuple):
+    """What a rank has found; the test finds the class by the same name."""
+
+    rank: int
+    told: str
+
+
+def through_a_neighbour(comm: rt.Communicator, found: Finder) -> Finder:
+    return Finder(comm.rank, made((found.told * comm.rank, 0)))
 
 
 def place_in_job(comm: rt.Communicator, offset: int) -> tuple[int, int, int]:
@@ -33,6 +47,10 @@ def test_results_come_back_by_rank(ranks: RankPool) -> None:
     results = ranks.run(4, place_in_job, 10)
     assert [result[:2] for result in results] == [(10, 4), (11, 4), (12, 4), (13, 4)]
     assert len({pid for *_, pid in results}) == 4
+
+
+def test_a_test_file_may_import_its_neighbours_and_pickle_its_classes(ranks: RankPool) -> None:
+    assert ranks.run(2, through_a_neighbour, Finder(0, "ab")) == [Finder(0, ""), Finder(1, "ab")]
 
 
 def test_the_failing_ranks_traceback_is_the_failure(ranks: RankPool) -> None:
