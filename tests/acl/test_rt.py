@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 from ascend_rt import acl
 from ascend_rt.acl.device import find_stream
 
+from ..answers import made
+
 INVALID, HANDLE, NO_CONTEXT = acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_INVALID_HANDLE, 107002
 FOREIGN = acl.ACL_ERROR_RT_STREAM_CONTEXT
 Hold = Callable[[int], Callable[[], None]]
-
-
-def made(answer: tuple[int, int]) -> int:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 # ---- the runtime ----

@@ -10,15 +10,12 @@ import ascend_rt as rt
 from ascend_rt import acl, hccl
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
 
 ABORTED = acl.ACL_ERROR_RT_STREAM_ABORT
 FP32 = hccl.HcclDataType.HCCL_DATA_TYPE_FP32
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def communicator(comm: Any) -> int:

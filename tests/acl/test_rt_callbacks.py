@@ -8,15 +8,12 @@ import pytest
 
 from ascend_rt import acl
 
+from ..answers import made
+
 INVALID, HANDLE = acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_INVALID_HANDLE
 BLOCK, NO_BLOCK = acl.ACL_CALLBACK_BLOCK, acl.ACL_CALLBACK_NO_BLOCK
 NOBODY = acl.ACL_ERROR_RT_STREAM_NO_CB_REG
 Hold = Callable[[int], Callable[[], None]]
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 class Reporter:

@@ -8,13 +8,10 @@ import pytest
 
 from ascend_rt import acl
 
+from ..answers import made
+
 INVALID = acl.ACL_ERROR_RT_PARAM_INVALID
 H2D, D2H, D2D, DEFAULT = 1, 2, 3, 4
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 @pytest.fixture(params=["now", "queued"])

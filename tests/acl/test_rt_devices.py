@@ -10,14 +10,11 @@ import pytest
 from ascend_rt import acl
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 INVALID, NO_CONTEXT, NO_DEVICE = acl.ACL_ERROR_RT_PARAM_INVALID, 107002, acl.ACL_ERROR_RT_INVALID_DEVICEID
 N = 1000
 D2D, D2H, H2D = acl.ACL_MEMCPY_DEVICE_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_HOST, acl.ACL_MEMCPY_HOST_TO_DEVICE
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def malloc_on(index: int, nbytes: int = N) -> int:

@@ -1,7 +1,6 @@
 """acl.rt: events by flag, who waits for them, their times, and how long streams wait."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -9,14 +8,11 @@ from ascend_rt import acl
 from ascend_rt.acl.device import find_stream
 from ascend_rt.acl.stream import Stream
 
+from ..answers import made
+
 INVALID = acl.ACL_ERROR_RT_PARAM_INVALID
 Hold = Callable[[int], Callable[[], None]]
 NO_TIME = acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 @pytest.fixture

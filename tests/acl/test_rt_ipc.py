@@ -11,14 +11,11 @@ import ascend_rt as rt
 from ascend_rt import acl
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 INVALID, REFUSED = acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_NO_PERMISSION
 HANDLE = acl.ACL_ERROR_RT_INVALID_HANDLE
 N = 4097
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def exported(nbytes: int = N, flag: int = 1) -> tuple[int, str]:

@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 import ascend_rt as rt
 from ascend_rt import acl
 
+from ..answers import made
+
 HOST_TO_DEVICE, DEVICE_TO_HOST = acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_HOST
 DEVICE_TO_DEVICE, DEFAULT = acl.ACL_MEMCPY_DEVICE_TO_DEVICE, acl.ACL_MEMCPY_DEFAULT
 INVALID = acl.ACL_ERROR_RT_PARAM_INVALID
 N = 1000
-
-
-def made(answer: tuple[int, int]) -> int:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def malloc(nbytes: int = N) -> int:

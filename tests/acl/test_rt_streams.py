@@ -9,12 +9,9 @@ import pytest
 from ascend_rt import acl
 from ascend_rt.acl.device import find_stream
 
+from ..answers import made
+
 INVALID, HANDLE = acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_INVALID_HANDLE
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def test_abort_drops_what_is_queued_and_the_stream_goes_on(device: int, stream: int) -> None:

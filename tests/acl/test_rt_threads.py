@@ -1,21 +1,17 @@
 """acl.rt from several threads at once: each has its context, all share the tables of what is alive."""
 
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 
 from ascend_rt import acl
 
+from ..answers import made
+
 pytestmark = pytest.mark.threads
 
 THREADS, ROUNDS = 4, 150
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def work(number: int, failures: list[BaseException]) -> None:

@@ -10,15 +10,12 @@ import pytest
 from ascend_rt import acl
 from ascend_rt.acl.stream import Stream
 
+from ..answers import made
+
 INVALID, HANDLE = acl.ACL_ERROR_RT_PARAM_INVALID, acl.ACL_ERROR_RT_INVALID_HANDLE
 H2D, D2H = acl.ACL_MEMCPY_HOST_TO_DEVICE, acl.ACL_MEMCPY_DEVICE_TO_HOST
 GEQ, EQ, AND, NOR = range(4)
 SUM, MAX, MIN = 10, 11, 12
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 @pytest.fixture

@@ -9,12 +9,9 @@ import pytest
 from ascend_rt import acl
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def sees(comm: Any, count: int, last_on_host: int) -> None:

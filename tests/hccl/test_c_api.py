@@ -13,17 +13,14 @@ from ascend_rt.acl import util
 from ascend_rt.hccl import HcclDataType, HcclReduceOp, HcclResult
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
 
 FP32, SUM = HcclDataType.HCCL_DATA_TYPE_FP32, HcclReduceOp.HCCL_REDUCE_SUM
 OK, PARA, PTR = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA, HcclResult.HCCL_E_PTR
 NOT_SUPPORT, RUNTIME = HcclResult.HCCL_E_NOT_SUPPORT, HcclResult.HCCL_E_RUNTIME
 N = 300
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def set_up(comm: rt.Communicator) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """Messages between two ranks, and blocks that differ in count, by their C names."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,8 @@ import ascend_rt as rt
 from ascend_rt import acl, hccl
 from ascend_rt.hccl import HcclDataType, HcclReduceOp, HcclResult, HcclSendRecvItem, HcclSendRecvType
 from ascend_rt.testing import RankPool
+
+from .device_memory import memory
 
 pytestmark = pytest.mark.processes
 
@@ -24,12 +24,6 @@ def set_up(comm: rt.Communicator) -> tuple[int, int]:
     stream, ret_of_stream = acl.rt.create_stream()
     assert (ret, ret_of_stream) == (OK, 0)
     return handle, stream
-
-
-def memory(values: Any) -> tuple[int, Any]:
-    """(address, array over it) of device memory that holds these float32 numbers."""
-    x = rt.array(np.asarray(values, np.float32))
-    return x.__array_interface__["data"][0], x
 
 
 def pairs_and_splits(comm: rt.Communicator) -> None:

@@ -17,15 +17,12 @@ from ascend_rt.acl import util
 from ascend_rt.hccl import HcclCommConfig, HcclResult, rank_table
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
 
 OK, PARA, PTR, AGAIN = (HcclResult[f"HCCL_{name}"] for name in ("SUCCESS", "E_PARA", "E_PTR", "E_AGAIN"))
 FP32, SUM = hccl.HcclDataType.HCCL_DATA_TYPE_FP32, hccl.HcclReduceOp.HCCL_REDUCE_SUM
-
-
-def made(answer: tuple[Any, int]) -> Any:
-    assert answer[1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def all_reduced(handle: int, value: float) -> list[float]:

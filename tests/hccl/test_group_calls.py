@@ -7,9 +7,11 @@ import pytest
 
 import ascend_rt as rt
 from ascend_rt import acl, hccl
-from ascend_rt.acl import util
 from ascend_rt.hccl import HcclResult
 from ascend_rt.testing import RankPool
+
+from ..answers import made
+from .device_memory import memory
 
 pytestmark = pytest.mark.processes
 
@@ -17,19 +19,6 @@ OK, PARA, PTR = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA, HcclResult.HCCL
 NOT_SUPPORT = HcclResult.HCCL_E_NOT_SUPPORT
 FP32, SUM = hccl.HcclDataType.HCCL_DATA_TYPE_FP32, hccl.HcclReduceOp.HCCL_REDUCE_SUM
 COUNT = 20_000
-
-
-def made(answer: tuple[Any, ...]) -> Any:
-    assert answer[-1] == 0, acl.get_recent_err_msg()
-    return answer[0]
-
-
-def memory(values: Any) -> tuple[int, Any]:
-    values = np.asarray(values, np.float32)
-    address = made(acl.rt.malloc(values.nbytes, 0))
-    x = util.ptr_to_numpy(address, values.shape, np.float32)
-    x[...] = values
-    return address, x
 
 
 def sent(comm: int, source: int, dest: int) -> Any:

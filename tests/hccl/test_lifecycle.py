@@ -7,28 +7,17 @@ import pytest
 
 import ascend_rt as rt
 from ascend_rt import acl, hccl
-from ascend_rt.acl import util
 from ascend_rt.hccl import HcclCommStatePhase, HcclCommStatus, HcclResult
 from ascend_rt.testing import RankPool
+
+from ..answers import made
+from .device_memory import memory
 
 pytestmark = pytest.mark.processes
 
 OK, PARA, PTR = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA, HcclResult.HCCL_E_PTR
 SUSPENDING, NOT_FOUND = HcclResult.HCCL_E_SUSPENDING, HcclResult.HCCL_E_NOT_FOUND
 FP32, SUM = hccl.HcclDataType.HCCL_DATA_TYPE_FP32, hccl.HcclReduceOp.HCCL_REDUCE_SUM
-
-
-def made(answer: tuple[Any, ...]) -> Any:
-    assert answer[-1] == 0, acl.get_recent_err_msg()
-    return answer[0]
-
-
-def memory(values: Any) -> tuple[int, Any]:
-    values = np.asarray(values, np.float32)
-    address = made(acl.rt.malloc(values.nbytes, 0))
-    x = util.ptr_to_numpy(address, values.shape, np.float32)
-    x[...] = values
-    return address, x
 
 
 def suspended_and_resumed(comm: rt.Communicator) -> None:

@@ -13,27 +13,17 @@ import pytest
 
 import ascend_rt as rt
 from ascend_rt import acl, hccl
-from ascend_rt.acl import util
 from ascend_rt.hccl import HcclResult, c_conventions
 from ascend_rt.testing import RankPool
+
+from ..answers import made
+from .device_memory import memory
 
 pytestmark = pytest.mark.processes
 
 OK, PARA = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA
 FP32, SUM = hccl.HcclDataType.HCCL_DATA_TYPE_FP32, hccl.HcclReduceOp.HCCL_REDUCE_SUM
 COUNT = 30_000
-
-
-def made(answer: tuple[Any, ...]) -> Any:
-    assert answer[-1] == 0, acl.get_recent_err_msg()
-    return answer[0]
-
-
-def memory(values: Any) -> tuple[int, Any]:
-    address = made(acl.rt.malloc(values.nbytes, 0))
-    x = util.ptr_to_numpy(address, values.shape, values.dtype)
-    x[...] = values
-    return address, x
 
 
 def values_of(rank: int) -> Any:

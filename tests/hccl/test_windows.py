@@ -11,16 +11,13 @@ from ascend_rt.acl import util
 from ascend_rt.hccl import HcclResult
 from ascend_rt.testing import RankPool
 
+from ..answers import made
+
 pytestmark = pytest.mark.processes
 
 OK, PARA = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA
 NBYTES, HEAD = 4096, 512
 D2D = acl.ACL_MEMCPY_DEVICE_TO_DEVICE
-
-
-def made(answer: tuple[Any, ...]) -> Any:
-    assert answer[-1] == 0, acl.get_recent_err_msg()
-    return answer[0]
 
 
 def values_of(rank: int) -> Any:
