@@ -72,7 +72,32 @@ class RankPool:
         waiting for.
         """
         folder = self._new_folder()
-        request = folder / "request"
+        ended = self._end_of(folder, size, function, arguments, timeout, environ)
+        if ended.exit_code != 0:
+            how = f"hung for {timeout:g} s" if ended.exit_code == TIMEOUT_EXIT else f"exit code {ended.exit_code}"
+            raise RankFailure(f"{function.__qualname__} on {size} ranks: {how}\n{ended.stdout}{ended.stderr}")
+        return [pickle.loads((folder / f"result {rank}").read_bytes()) for rank in range(size)]
+
+    def end_of(
+        self,
+        size: int,
+        function: Callable[..., Any],
+        *arguments: Any,
+        timeout: float = 20.0,
+        environ: Mapping[str, str] | None = None,
+    ) -> Ended:
+        """How a job ended whose ranks call `function(comm, *arguments)`: for ranks that are to fail."""
+        return self._end_of(self._new_folder(), size, function, arguments, timeout, environ)
+
+    def _end_of(
+        self,
+        folder: Path,
+        size: int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        timeout: float,
+        environ: Mapping[str, str] | None,
+    ) -> Ended:
         file = function.__code__.co_filename
         call = {
             "file": file,
@@ -80,14 +105,11 @@ class RankPool:
             "function": function.__qualname__,
             "arguments": pickle.dumps(arguments),
         }
+        request = folder / "request"
         request.write_bytes(pickle.dumps(call))
         options = ["-n", str(size), "--timeout", str(timeout), "--no-prefix"]
         words = [*options, "-m", "ascend_rt.testing.call", str(request)]
-        ended = self.hccl_run(words, environ=environ, folder=folder)
-        if ended.exit_code != 0:
-            how = f"hung for {timeout:g} s" if ended.exit_code == TIMEOUT_EXIT else f"exit code {ended.exit_code}"
-            raise RankFailure(f"{function.__qualname__} on {size} ranks: {how}\n{ended.stdout}{ended.stderr}")
-        return [pickle.loads((folder / f"result {rank}").read_bytes()) for rank in range(size)]
+        return self.hccl_run(words, environ=environ, folder=folder)
 
     def hccl_run(
         self, words: Sequence[str], environ: Mapping[str, str] | None = None, folder: Path | None = None

@@ -7,7 +7,6 @@ import signal
 import struct
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,7 +191,7 @@ def test_a_permission_that_is_withdrawn_ends_the_communicator(ranks: RankPool) -
             assert "ASCEND_RT_REACH_KIB=0" in words
 
 
-def killed_before_it_is_reached(comm: rt.Communicator) -> str:
+def killed_before_it_is_reached(comm: rt.Communicator) -> None:
     """Rank 0 is stopped when all have committed; rank 1, which has done its part, is killed before rank 0 goes on."""
     x, pids = values(comm.rank, 1 << 16), comm.all_gather(np.array([os.getpid()])).ravel().tolist()
     for _ in range(2):  # then all know that all can be reached
@@ -201,11 +200,9 @@ def killed_before_it_is_reached(comm: rt.Communicator) -> str:
         comm._stop_when_committed()
     if comm.rank == 2:
         threading.Thread(target=kill_1_while_0_is_stopped, args=(comm, pids)).start()
-    try:
+    with pytest.raises(rt.HcclError) as error:
         comm.all_reduce(x)
-    except rt.HcclError as error:
-        return f"{error.name} {error.ranks}"
-    return "done"
+    print(comm.rank, error.value.name, error.value.ranks)
 
 
 def kill_1_while_0_is_stopped(comm: rt.Communicator, pids: list[int]) -> None:
@@ -218,14 +215,7 @@ def kill_1_while_0_is_stopped(comm: rt.Communicator, pids: list[int]) -> None:
     os.kill(pids[0], signal.SIGCONT)
 
 
-def test_a_rank_that_died_is_named_by_who_would_have_reached_it(ranks: RankPool, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import ascend_rt as rt, test_reach\n"
-        "comm = rt.init()\n"
-        "print(comm.rank, test_reach.killed_before_it_is_reached(comm))\n"
-    )
-    ended = ranks.hccl_run(["-n", "3", "--no-prefix", "--timeout", "20", str(program)])
+def test_a_rank_that_died_is_named_by_who_would_have_reached_it(ranks: RankPool) -> None:
+    ended = ranks.end_of(3, killed_before_it_is_reached)
     assert sorted(ended.stdout.splitlines()) == ["0 HCCL_E_REMOTE (1,)", "2 HCCL_E_REMOTE (1,)"], ended
     assert ended.exit_code == 137
