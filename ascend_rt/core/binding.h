@@ -115,6 +115,8 @@ bool get_buffer(const struct communicator_object *self, PyObject *object, size_t
                 int writable, struct view *strided, struct dimensions *dimensions, const struct view **view);
 /* HcclDataType of an array, or -1. */
 int dtype_of(struct communicator_object *self, PyObject *array);
+/* A plain integer that is a rank of this communicator; negative for all else. */
+long rank_of(const struct communicator_object *self, PyObject *given);
 /* False, with TypeError set, unless the first `least` of `expected` and no others but those are given. */
 bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected, Py_ssize_t least,
                      Py_ssize_t nexpected, PyObject **values);
@@ -164,6 +166,7 @@ void communicator_says_where(void *gil, char *text, size_t nbytes);
 
 /* ---- binding_transfer.c ---- */
 PyObject *call_transfer(PyObject *self, PyObject *args);
+PyObject *call_transfer_plainly(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *set_channel_staging(PyObject *self, PyObject *args);
 /* A transfer of Python's items, a tuple of (side, peer, dtype, count, array), not issued; NULL with an exception set. */
 struct transfer *take_items(struct communicator_object *self, unsigned collective, PyObject *items);

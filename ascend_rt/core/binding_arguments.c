@@ -95,6 +95,13 @@ int dtype_of(struct communicator_object *self, PyObject *array)
     return id;
 }
 
+long rank_of(const struct communicator_object *self, PyObject *given)
+{
+    long rank = PyLong_CheckExact(given) ? PyLong_AsLong(given) : -1;
+    PyErr_Clear();
+    return rank < (long)self->communicator.size ? rank : -1;
+}
+
 /* Names are compared by identity first: literal keywords are interned. */
 bool place_arguments(PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject *const *expected, Py_ssize_t least,
                      Py_ssize_t nexpected, PyObject **values)

@@ -49,14 +49,6 @@ static uint8_t op_of(const struct communicator_object *self, const PyObject *giv
     return op;
 }
 
-/* A rank of this communicator, or -1 for what is looked at in Python. */
-static long root_of(const struct communicator_object *self, PyObject *given)
-{
-    long root = !given ? 0 : PyLong_CheckExact(given) ? PyLong_AsLong(given) : -1;
-    PyErr_Clear();
-    return root < (long)self->communicator.size ? root : -1;
-}
-
 /* Whether both arrays consist of their blocks; if so, of how many elements. */
 static bool count_blocks(const struct operands *operands, struct blocks blocks, size_t item_nbytes, uint64_t *count)
 {
@@ -131,7 +123,7 @@ PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nar
     if (!may_begin(self) || !place_arguments(args, nargs, names, expected, 1, 3, values))
         return NULL;
     PyObject *x = values[0];
-    long root = root_of(self, values[1]);
+    long root = values[1] ? rank_of(self, values[1]) : 0;
     struct call call = {.root = (uint32_t)root};
     bool plain = root >= 0 && takes_stream(self, values[2], &stream);
     PyObject *result = plain ? attempt(self, &BROADCAST_FORM, BROADCAST_FORM.on_root, &call, stream, x, x) : NULL;
@@ -187,7 +179,7 @@ PyObject *call_plainly(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     if (!may_begin(self))
         return NULL;
     PyObject *stream;
-    long root = form->is_rooted ? root_of(self, args[4]) : 0;
+    long root = form->is_rooted ? rank_of(self, args[4]) : 0;
     struct call call = {.op = op_of(self, args[3]), .root = (uint32_t)root};
     struct blocks blocks = root == (long)self->communicator.rank ? form->on_root : form->elsewhere;
     PyObject *in = blocks.in ? args[1] : NULL;

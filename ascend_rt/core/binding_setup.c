@@ -333,6 +333,7 @@ static PyMethodDef methods[] = {
     {"_defer", defer_calls, METH_O, "Whether every call is handed to Python."},
     {"_refuse", call_refuse, METH_VARARGS, "Take part in a round, saying why this rank cannot do the call."},
     {"_transfer", call_transfer, METH_VARARGS, "Run or queue sends and receives; or say for which peer staging is missing."},
+    {"_transfer_plainly", KEYWORDS(call_transfer_plainly), METH_FASTCALL, "Send or receive one message that is plainly right; or say that it is not."},
     {"_set_channel_staging", set_channel_staging, METH_VARARGS, "Device memory for what is sent to one peer and is not in it."},
     {"_add_plan", add_plan, METH_VARARGS, "How calls of one kind and a range of sizes are done."},
     {"_add_exchange", add_exchange, METH_VARARGS, "How calls of one kind and up to a size are done within the round."},

@@ -2,11 +2,21 @@
 #include "binding.h"
 #include "order.h"
 
-static bool begin(const struct communicator_object *self)
+/* Messages pass while another thread is inside a collective. */
+static bool is_open(const struct communicator_object *self)
 {
     if (self->closed)
         PyErr_SetString(PyExc_RuntimeError, "this communicator was destroyed, or this process is a fork of its rank");
     return !self->closed;
+}
+
+static void describe(struct item *item, unsigned side, uint32_t peer, int dtype, uint64_t count)
+{
+    item->side = (enum side)side;
+    item->peer = peer;
+    item->dtype = (uint8_t)dtype;
+    item->count = count;
+    item->view = view_contiguous(NULL, dtype_nbytes(dtype));
 }
 
 /* One of Python's items is (side, peer, dtype, count, array); the array is None in what is refused. */
@@ -21,11 +31,7 @@ static bool take_item(const struct communicator_object *self, struct item *item,
         PyErr_SetString(PyExc_ValueError, "an item needs a side, a rank of the communicator and a known dtype");
         return false;
     }
-    item->side = (enum side)side;
-    item->peer = peer;
-    item->dtype = (uint8_t)dtype;
-    item->count = count;
-    item->view = view_contiguous(NULL, dtype_nbytes((int)dtype));
+    describe(item, side, peer, (int)dtype, count);
     if (array == Py_None)
         return true;
     Py_buffer buffer;
@@ -96,7 +102,7 @@ PyObject *call_transfer(PyObject *object, PyObject *args)
     unsigned collective;
     const char *why;
     PyObject *items, *stream;
-    if (!PyArg_ParseTuple(args, "IO!zO:_transfer", &collective, &PyTuple_Type, &items, &why, &stream) || !begin(self))
+    if (!PyArg_ParseTuple(args, "IO!zO:_transfer", &collective, &PyTuple_Type, &items, &why, &stream) || !is_open(self))
         return NULL;
     if (stream != Py_None && !is_stream(self, stream))
         return PyErr_Format(PyExc_TypeError, "stream is no Stream");
@@ -115,6 +121,52 @@ PyObject *call_transfer(PyObject *object, PyObject *args)
     }
     transfer_issue(t);
     return queues ? queue(self, t, items, stream) : run_blocking(self, t);
+}
+
+/* The one item of a message that is plainly right, or a transfer of none for what has to be looked at in Python. */
+static struct transfer *take_message(struct communicator_object *self, uint8_t collective, unsigned side, long peer,
+                                     PyObject *array)
+{
+    int dtype = dtype_of(self, array);
+    Py_buffer buffer;
+    bool plain = dtype >= 0 && peer >= 0 && side < SIDES &&
+                 array_lend(self, array, side == SIDE_RECEIVE ? PyBUF_WRITABLE : 0, dtype_nbytes(dtype), &buffer);
+    struct transfer *t = transfer_new(&self->communicator, collective, plain);
+    if (!t)
+        PyErr_NoMemory();
+    if (t && plain) {
+        describe(&t->items[0], side, (uint32_t)peer, dtype, (uint64_t)buffer.len / dtype_nbytes(dtype));
+        t->items[0].view.base = buffer.buf;
+    }
+    return t;
+}
+
+/* _transfer_plainly(collective, side, peer, array, stream) -> whether it is done or queued; False: nothing was, for something
+ * has to be looked at, or staging is missing. */
+PyObject *call_transfer_plainly(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    if (nargs != 5)
+        return PyErr_Format(PyExc_TypeError, "_transfer_plainly takes 5 arguments, not %zd", nargs);
+    if (self->defers)
+        Py_RETURN_FALSE; /* to be recorded, or refused for that */
+    long collective = PyLong_AsLong(args[0]), side = PyLong_AsLong(args[1]);
+    if (PyErr_Occurred() || !is_open(self))
+        return NULL;
+    PyObject *stream;
+    if (!takes_stream(self, args[4], &stream) || (stream && !stream_start(&((struct stream_object *)stream)->stream)))
+        Py_RETURN_FALSE;
+    struct transfer *t = take_message(self, (uint8_t)collective, (unsigned)side, rank_of(self, args[2]), args[3]);
+    if (!t)
+        return NULL;
+    if (!t->nitems || !transfer_prepare(t)) {
+        transfer_free(t);
+        Py_RETURN_FALSE;
+    }
+    transfer_issue(t);
+    PyObject *done = stream ? queue(self, t, args[3], stream) : run_blocking(self, t);
+    Py_XDECREF(done);
+    return done ? PyBool_FromLong(true) : NULL;
 }
 
 /* _set_channel_staging(peer, block, offset, nbytes) */

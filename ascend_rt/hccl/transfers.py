@@ -73,11 +73,13 @@ class Transfers(_core.Communicator):
         pairs of ranks, and between messages and collectives, there is no order. To itself a rank can send from another
         stream, or in a batch.
         """
-        self._exchange("send", [Send(x, dest)], stream)
+        if not self._passes_plainly("send", SEND, dest, x, stream):
+            self._exchange("send", [Send(x, dest)], stream)
 
     def recv(self, out: Array, source: int, stream: Stream | None = None) -> Array:
         """Receive into out what rank `source` sends with send; returns out. See send."""
-        self._exchange("recv", [Recv(out, source)], stream)
+        if not self._passes_plainly("recv", RECV, source, out, stream):
+            self._exchange("recv", [Recv(out, source)], stream)
         return out
 
     def batch_send_recv(self, items: Sequence[Send | Recv], stream: Stream | None = None) -> None:
@@ -88,6 +90,10 @@ class Transfers(_core.Communicator):
         the others are done, then the first failure is raised. After a wrong argument nothing of the list is done.
         """
         self._exchange("batch_send_recv", items, stream)
+
+    def _passes_plainly(self, kind: str, way: int, peer: Any, x: Any, stream: Any) -> bool:
+        """One message without a look at its arguments; False: nothing was done, they need one."""
+        return self._strict_dtypes == "0" and self._transfer_plainly(TRANSFERS[kind], way, peer, x, stream)
 
     def _exchange(self, kind: str, items: Sequence[Send | Recv], stream: Any) -> None:
         number = TRANSFERS[kind]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ascend_rt as rt
-from ascend_rt.hccl import communicator
+from ascend_rt.hccl import communicator, transfers
 from ascend_rt.testing import RankPool
 
 pytestmark = pytest.mark.processes
@@ -83,6 +83,37 @@ def wrong_results(comm: rt.Communicator, is_device: bool, queued: bool) -> list[
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_plain_call_is_looked_at_in_python(ranks: RankPool, size: int, is_device: bool, queued: bool) -> None:
     assert ranks.run(size, wrong_results, is_device, queued) == [[]] * size
+
+
+def wrong_messages(comm: rt.Communicator, is_device: bool, queued: bool) -> list[str]:
+    """Each rank passes its values on to the next."""
+    make = device if is_device else plain
+    there, back = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    sends, receives = (rt.Stream(), rt.Stream()) if queued else (None, None)
+
+    def pass_on() -> Array:
+        into = make(np.zeros((1, COUNT)))
+        if queued or comm.rank % 2 == 0:
+            comm.send(make(ramp(comm.rank, 1)), there, sends)
+        comm.recv(into, back, receives)
+        if not queued and comm.rank % 2:
+            comm.send(make(ramp(comm.rank, 1)), there)
+        for stream in (sends, receives):
+            if stream is not None:
+                stream.synchronize()
+        return into
+
+    pass_on()  # the first message to a rank has its staging made, in Python
+    with mock.patch.object(transfers, "check_items", side_effect=AssertionError("a message was looked at in Python")):
+        given = pass_on()
+    expected = ramp(back, 1)
+    return [] if np.array_equal(given, expected) else [f"{given}; expected {expected}"]
+
+
+@pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("is_device", [False, True])
+def test_no_plain_message_is_looked_at_in_python(ranks: RankPool, is_device: bool, queued: bool) -> None:
+    assert ranks.run(2, wrong_messages, is_device, queued) == [[]] * 2
 
 
 def slid(x: Array, places: int) -> tuple[Array, Array]:
