@@ -12,7 +12,6 @@ has the memory and the communicators of the old one and can be launched as well.
 """
 
 import itertools
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,9 +26,10 @@ from . import json_form, text
 from .data_edges import DataEdge, data_edges
 from .fusion import check as check_fusion
 from .launch import Prepared
+from .node_index import NodeIndex
 from .nodes import Buffer, Collective, Node, Role
 from .order import Order
-from .placement import dtype_named
+from .placement import address_of, dtype_named
 
 if TYPE_CHECKING:
     from ..acl.stream import Stream
@@ -190,16 +190,17 @@ class Graph:
         buffers, memory: what is new. Returns the buffers that no node uses any more, which it gives back.
         DeviceMemoryError: there is no room, and nothing is changed.
         """
+        from .across.calls import changed_calls
+
         before = [self.by_id[node.id] for node in nodes]
-        gone = {name for node in before for name in node.buffers}
-        self._uses.update(name for node in nodes for name in node.buffers)
-        self._uses.subtract(name for node in before for name in node.buffers)
-        unused = {name for name in gone if not self._uses[name] and self.buffers[name].role is not Role.INTERMEDIATE}
+        unused = self._index.unused_after(before, nodes)
+        unused = {name for name in unused if self.buffers[name].role is not Role.INTERMEDIATE}
         self._replace_prepared(nodes, memory, unused)
-        self._call_changes |= self._changed_calls(before, nodes)
+        self._call_changes |= changed_calls(before, nodes)
+        self._index.replace(before, nodes)
         listed = list(self.nodes)
         for node in nodes:
-            listed[self._positions[node.id]] = self.by_id[node.id] = node
+            listed[self._index.place[node.id]] = self.by_id[node.id] = node
         self.nodes = tuple(listed)
         self.buffers.update(buffers)
         self.memory.update(memory)
@@ -208,23 +209,35 @@ class Graph:
             self.memory.pop(name, None)
         return unused
 
-    def bind(self, memory: Mapping[str, Array], communicators: "Mapping[str, Communicator]") -> "Graph":
+    def rebind(self, memory: Mapping[str, Array]) -> None:
+        """Have buffers of the program lie elsewhere, for launches from here on: inputs and outputs that change from
+        launch to launch need no copy. It costs what the nodes cost that use them; nothing where nothing moves.
+
+        memory: an array of each such buffer's bytes, C-contiguous. ValueError: one is too small. DeviceMemoryError:
+        there is no room for staging it, and nothing is changed.
+        """
+        moved = {name: self._bytes_for(name, given) for name, given in memory.items() if not self._is_at(name, given)}
+        if moved:
+            self._replace_prepared([self.by_id[id] for id in self._index.using(moved)], moved, ())
+            self.memory.update(moved)
+
+    def bind(
+        self,
+        memory: Mapping[str, Array],
+        communicators: "Mapping[str, Communicator]",
+        later: Collection[str] = (),
+    ) -> "Graph":
         """The same graph over memory and communicators of this process: for one that was read from a file.
 
-        memory: an array of each buffer's bytes, C-contiguous. ValueError: one is missing, too small, or a communicator
-        is of another size or rank.
+        memory: an array of each buffer's bytes, C-contiguous. later: buffers that `rebind` gives theirs, before the
+        first launch. ValueError: one is missing, too small, or a communicator is of another size or rank.
         """
-        for name, buffer in self.buffers.items():
-            given = memory.get(name)
-            if given is None or given.nbytes < buffer.nbytes or not given.flags.c_contiguous:
-                has = "none" if given is None else f"{given.nbytes} bytes of shape {given.shape}"
-                raise ValueError(f"buffer {name!r} needs {buffer.nbytes} contiguous bytes, and was given {has}")
+        flat = {name: self._bytes_for(name, memory.get(name)) for name in self.buffers if name not in later}
         for name, group in self.groups.items():
             held = communicators.get(name)
             if held is None or (held.rank, held.size) != (group.rank, group.size):
                 has = "none" if held is None else f"rank {held.rank} of {held.size}"
                 raise ValueError(f"communicator {name!r} is rank {group.rank} of {group.size}, and was given {has}")
-        flat = {name: memory[name].reshape(-1).view(np.uint8) for name in self.buffers}
         bound = self.replace("bound to memory", memory=flat)
         bound.log = self.log
         bound.communicators = {name: communicators[name] for name in self.groups}
@@ -292,17 +305,21 @@ class Graph:
         HcclError (HCCL_E_PARA): the graphs do not fit together. AclError (107017) if it was destroyed; (107027) if the
         stream is captured. RuntimeError: a communicator or the stream was destroyed.
         """
+        self.check_may_launch(stream)
+        if self.agreements is None:
+            self._agree_by_itself()
+        elif self._call_changes:
+            self._agree_again()
+        self.prepared.launch(stream, keep)
+
+    def check_may_launch(self, stream: "Stream") -> None:
+        """AclError (107017): it was destroyed; (107027): the stream is captured."""
         if self.is_destroyed:
             text = f"graph {self.name!r} was destroyed"
             raise AclError(ACL_ERROR_RT_INVALID_HANDLE, f"ACL_ERROR_RT_INVALID_HANDLE (107017): {text}")
         if recording.recorder_of(stream) is not None:
             text = f"graph {self.name!r} cannot be launched on a stream that is captured"
             raise AclError(ACL_ERROR_RT_STREAM_CAPTURED, f"ACL_ERROR_RT_STREAM_CAPTURED (107027): {text}")
-        if self.agreements is None:
-            self._agree_by_itself()
-        elif self._call_changes:
-            self._agree_again()
-        self.prepared.launch(stream, keep)
 
     def streams_under_way(self) -> "list[Stream]":
         """The streams on which it was launched and is not over."""
@@ -333,34 +350,27 @@ class Graph:
             self.__dict__.pop("prepared", None)  # it has no meetings
 
     def _agree_again(self) -> None:
-        """Over the communicators whose calls were updated, whose members all do the same."""
-        from .across.agree import agree
+        from .across.agree import agree_again
 
-        for name in sorted(self._call_changes, key=lambda name: (name, self.groups[name].world_ranks)):
-            if self.groups[name].size > 1:
-                agreed = agree(self, self.communicators[name])
-                self.agreements = tuple(
-                    agreed if known.communicator is agreed.communicator else known for known in self.agreements or ()
-                )
+        self.agreements = agree_again(self, self._call_changes)
         self._call_changes = set()
         self.prepared.meet_by(self)
 
-    def _changed_calls(self, before: Sequence[Node], nodes: Sequence[Node]) -> set[str]:
-        from .across.calls import said
-
-        pairs = [(old.task, new.task) for old, new in zip(before, nodes, strict=True)]
-        calls = [(old, new) for old, new in pairs if isinstance(old, Collective) and isinstance(new, Collective)]
-        moved = [task.communicator for pair in calls if pair[0].communicator != pair[1].communicator for task in pair]
-        return {*moved, *(new.communicator for old, new in calls if said(old) != said(new))}
-
     @cached_property
-    def _positions(self) -> dict[int, int]:
-        return {node.id: position for position, node in enumerate(self.nodes)}
+    def _index(self) -> NodeIndex:
+        return NodeIndex(self.nodes)
 
-    @cached_property
-    def _uses(self) -> "Counter[str]":
-        """How many nodes use a buffer."""
-        return Counter(name for node in self.nodes for name in node.buffers)
+    def _bytes_for(self, name: str, given: Array | None) -> Array:
+        nbytes = self.buffers[name].nbytes
+        if given is None or given.nbytes < nbytes or not given.flags.c_contiguous:
+            has = "none" if given is None else f"{given.nbytes} bytes of shape {given.shape}"
+            raise ValueError(f"buffer {name!r} needs {nbytes} contiguous bytes, and was given {has}")
+        flat: Array = given.reshape(-1).view(np.uint8)
+        return flat
+
+    def _is_at(self, name: str, given: Array) -> bool:
+        held = self.memory.get(name)
+        return held is not None and address_of(held) == address_of(given)
 
     def _replace_prepared(self, nodes: Sequence[Node], memory: Mapping[str, Array], unused: Collection[str]) -> None:
         if "prepared" in self.__dict__:
@@ -368,7 +378,6 @@ class Graph:
                 self.prepared.replace(nodes, memory, unused)
             except BaseException:
                 self.__dict__.pop("prepared")  # some may have been replaced
-                self.__dict__.pop("_uses")
                 raise
 
     def _become(self, other: "Graph") -> None:

@@ -71,7 +71,11 @@ MDL = """
     get_input_size_by_index get_output_size_by_index get_input_dims get_input_dims_v2 get_output_dims
     get_cur_output_dims get_input_name_by_index get_output_name_by_index get_input_format get_output_format
     get_input_data_type get_output_data_type get_input_index_by_name get_output_index_by_name create_dataset
-    destroy_dataset add_dataset_buffer get_dataset_num_buffers get_dataset_buffer execute execute_async
+    destroy_dataset add_dataset_buffer get_dataset_num_buffers get_dataset_buffer execute execute_async execute_v2
+    create_exec_config_handle set_exec_config_opt destroy_exec_config_handle get_dynamic_batch set_dynamic_batch_size
+    get_dynamic_hw set_dynamic_hw_size get_input_dynamic_gear_count get_input_dynamic_dims set_input_dynamic_dims
+    create_config_handle set_config_opt load_with_config destroy_config_handle bundle_load_from_file
+    bundle_load_from_mem bundle_unload init_dump set_dump finalize_dump get_op_attr
 """
 
 GROUPS = [

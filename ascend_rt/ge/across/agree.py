@@ -7,6 +7,7 @@ then every rank checks all of them, and all find the same.
 
 import itertools
 import zlib
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -46,6 +47,16 @@ def agree(graph: Graph, communicator: "Communicator") -> Agreement:
         texts = all_texts(communicator, skeleton(graph, ranks).to_json())
         refuse_ranks({rank: Graph.from_json(text) for rank, text in zip(ranks, texts, strict=True)})
     return Agreement(communicator, zlib.crc32(rows.tobytes()) or 1)
+
+
+def agree_again(graph: Graph, names: Collection[str]) -> tuple[Agreement, ...]:
+    """The agreements of a graph in which calls of these communicators were updated: all of their members do this."""
+    agreements = graph.agreements or ()
+    for name in sorted(names, key=lambda name: (name, graph.groups[name].world_ranks)):
+        if graph.groups[name].size > 1:
+            new = agree(graph, graph.communicators[name])
+            agreements = tuple(new if known.communicator is new.communicator else known for known in agreements)
+    return agreements
 
 
 def agree_over_own(graph: Graph) -> tuple[Agreement, ...]:

@@ -62,6 +62,14 @@ def said(task: Collective) -> Said:
     return Said(task.call, task.dtype, count, task.op if spec.reduces else None, task.root if spec.rooted else None)
 
 
+def changed_calls(before: Sequence[Node], nodes: Sequence[Node]) -> set[str]:
+    """Communicators whose ranks would not say the same any more if these nodes were in the places of those before."""
+    pairs = [(old.task, new.task) for old, new in zip(before, nodes, strict=True)]
+    calls = [(old, new) for old, new in pairs if isinstance(old, Collective) and isinstance(new, Collective)]
+    moved = [task.communicator for pair in calls if pair[0].communicator != pair[1].communicator for task in pair]
+    return {*moved, *(new.communicator for old, new in calls if said(old) != said(new))}
+
+
 def collectives(graphs: Mapping[int, Graph], communicator: Communicator) -> Calls:
     """The calls of each member, in the order of issue."""
     return {

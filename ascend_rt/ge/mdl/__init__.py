@@ -11,6 +11,11 @@ ret = acl.mdl.ri_capture_begin(stream, mode)          model, ret = acl.mdl.ri_ca
 ret = acl.mdl.ri_execute_async(model, stream)
 """
 
+from .configuration import (
+    create_exec_config_handle,
+    destroy_exec_config_handle,
+    set_exec_config_opt,
+)
 from .datasets import (
     add_dataset_buffer,
     create_dataset,
@@ -41,7 +46,16 @@ from .descriptions import (
     get_output_name_by_index,
     get_output_size_by_index,
 )
-from .execution import execute, execute_async
+from .dynamic import (
+    get_dynamic_batch,
+    get_dynamic_hw,
+    get_input_dynamic_dims,
+    get_input_dynamic_gear_count,
+    set_dynamic_batch_size,
+    set_dynamic_hw_size,
+    set_input_dynamic_dims,
+)
+from .execution import execute, execute_async, execute_v2
 from .models import (
     load_from_file,
     load_from_file_with_mem,
@@ -72,40 +86,69 @@ from .task_groups import (
     ri_capture_task_update_begin,
     ri_capture_task_update_end,
 )
+from .unsupported import (
+    bundle_load_from_file,
+    bundle_load_from_mem,
+    bundle_unload,
+    create_config_handle,
+    destroy_config_handle,
+    finalize_dump,
+    get_op_attr,
+    init_dump,
+    load_with_config,
+    set_config_opt,
+    set_dump,
+)
 
 __all__ = [
     "add_dataset_buffer",
+    "bundle_load_from_file",
+    "bundle_load_from_mem",
+    "bundle_unload",
+    "create_config_handle",
     "create_dataset",
     "create_desc",
+    "create_exec_config_handle",
+    "destroy_config_handle",
     "destroy_dataset",
     "destroy_desc",
+    "destroy_exec_config_handle",
     "execute",
     "execute_async",
+    "execute_v2",
+    "finalize_dump",
     "get_cur_output_dims",
     "get_dataset_buffer",
     "get_dataset_num_buffers",
     "get_desc",
     "get_desc_from_file",
     "get_desc_from_mem",
+    "get_dynamic_batch",
+    "get_dynamic_hw",
     "get_input_data_type",
     "get_input_dims",
     "get_input_dims_v2",
+    "get_input_dynamic_dims",
+    "get_input_dynamic_gear_count",
     "get_input_format",
     "get_input_index_by_name",
     "get_input_name_by_index",
     "get_input_size_by_index",
     "get_num_inputs",
     "get_num_outputs",
+    "get_op_attr",
     "get_output_data_type",
     "get_output_dims",
     "get_output_format",
     "get_output_index_by_name",
     "get_output_name_by_index",
     "get_output_size_by_index",
+    "init_dump",
     "load_from_file",
     "load_from_file_with_mem",
     "load_from_mem",
     "load_from_mem_with_mem",
+    "load_with_config",
     "query_size",
     "query_size_from_mem",
     "ri_abort",
@@ -125,5 +168,11 @@ __all__ = [
     "ri_get_id",
     "ri_get_name",
     "ri_set_name",
+    "set_config_opt",
+    "set_dump",
+    "set_dynamic_batch_size",
+    "set_dynamic_hw_size",
+    "set_exec_config_opt",
+    "set_input_dynamic_dims",
     "unload",
 ]

@@ -1,20 +1,24 @@
 """Models: loading an .om and giving it back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...acl import device as local
 from ...acl.errors import AclError
 from ...acl.handles import Handles
 from ...acl.host_pointers import ptr_to_bytes
+from ...acl.memory import DeviceMemory
 from ...acl.return_codes import integer, returns_code, returns_value_and_code
 from ...hccl.world import init
 from ..graph import Graph
 from ..nodes import Buffer, Role
 from ..om.errors import ModelFileError
 from ..om.load import bind, memory_for
-from ..om.model import Model, RankModel
+from ..om.model import Model
+from ..placement import Array
 
 if TYPE_CHECKING:
     from ...acl.stream import Stream
@@ -24,10 +28,25 @@ ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID = 145002
 
 @dataclass
 class Loaded:
-    """A model in memory. stream: of blocking calls."""
+    """A model in memory.
+
+    graph      without memory for its inputs and outputs, until it is executed
+    bindable   those of them that may lie in memory of the caller
+    memory     device memory for the others, from when it is needed first
+    stream     of blocking calls
+    """
 
     graph: Graph
+    memory: DeviceMemory
+    bindable: frozenset[str]
     stream: "Stream | None" = None
+    own: dict[str, Array] = field(default_factory=dict)
+
+    def own_memory(self, buffer: Buffer) -> Array:
+        """The model's own for an input or output. DeviceMemoryError: there is no room."""
+        if buffer.name not in self.own:
+            self.own[buffer.name] = self.memory.empty((buffer.nbytes,), np.uint8)
+        return self.own[buffer.name]
 
     @property
     def inputs(self) -> list[Buffer]:
@@ -115,12 +134,23 @@ def own_graph(data: bytes) -> Graph:
 def _load(data: bytes) -> int:
     model = Model.from_bytes(data)
     alone = len(model.ranks) == 1 and not model.ranks[0].graph.groups
-    graph = _alone(model.ranks[0]) if alone else bind(model, init())
-    return models.add(Loaded(graph))
-
-
-def _alone(rank: RankModel) -> Graph:
-    return rank.graph.bind(memory_for(rank, local.in_use().memory), {})
+    communicator = None if alone else init()
+    own = model.ranks[0 if communicator is None else communicator.rank]
+    later = frozenset(
+        name
+        for name, buffer in own.graph.buffers.items()
+        if buffer.role in (Role.INPUT, Role.OUTPUT) and name not in own.offsets
+    )
+    memory = local.in_use().memory
+    if communicator is None:
+        graph = own.graph.bind(memory_for(own, memory, later), {}, later)
+    else:
+        graph = bind(model, communicator, later)
+        memory = communicator._memory
+    written = {span.buffer for node in graph.nodes for span in node.writes}
+    bindable = {name for name in later if graph.buffers[name].role is Role.OUTPUT or name not in written}
+    placed = {name: graph.memory[name] for name in own.offsets}
+    return models.add(Loaded(graph, memory, frozenset(bindable), own=placed))
 
 
 @returns_value_and_code

@@ -1,7 +1,7 @@
 """An .om in a job: this rank's graph over device memory and communicators, with nothing left to plan."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ def load(path: str | Path, communicator: "Communicator | None" = None) -> Graph:
     return bind(Model.from_bytes(Path(path).read_bytes()), communicator or init())
 
 
-def bind(model: Model, communicator: "Communicator") -> Graph:
-    """See load."""
+def bind(model: Model, communicator: "Communicator", later: Collection[str] = ()) -> Graph:
+    """See load. later: buffers that get their memory by Graph.rebind."""
     if len(model.ranks) != communicator.size:
         has = f"communicator {communicator.name!r} has {communicator.size}"
         raise ModelFileError(f"the .om is for {len(model.ranks)} ranks; {has}")
@@ -41,18 +41,18 @@ def bind(model: Model, communicator: "Communicator") -> Graph:
     for name, group in graph.groups.items():
         members = tuple(communicator.world_ranks[rank] for rank in group.world_ranks)
         graph.groups[name] = dataclasses.replace(group, world_ranks=members)
-    return graph.bind(memory_for(own, communicator._memory), communicators(model, communicator))
+    return graph.bind(memory_for(own, communicator._memory, later), communicators(model, communicator), later)
 
 
-def memory_for(rank: RankModel, memory: DeviceMemory) -> dict[str, npt.NDArray[Any]]:
-    """New device memory for all buffers, constants with their values."""
+def memory_for(rank: RankModel, memory: DeviceMemory, later: Collection[str] = ()) -> dict[str, npt.NDArray[Any]]:
+    """New device memory for all buffers but those of `later`, constants with their values."""
     block = memory.empty((max(rank.plan["peak"], 1),), np.uint8)
     made: dict[str, npt.NDArray[Any]] = {}
     for name, buffer in rank.graph.buffers.items():
         if name in rank.offsets:
             start = rank.offsets[name]
             made[name] = block[start : start + buffer.nbytes]
-        else:
+        elif name not in later:
             made[name] = memory.empty((buffer.nbytes,), np.uint8)
             made[name][:] = np.frombuffer(rank.weights.get(name, bytes(buffer.nbytes)), np.uint8)
     return made
