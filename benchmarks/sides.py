@@ -148,30 +148,42 @@ class Job:
             raise RuntimeError(f"{self.name}: the job ended with exit code {code}")
 
 
-def ours(size: int, dtype: str) -> Job:
-    """ascend_rt, of the interpreter that runs this."""
-    hccl_run = Path(sys.executable).parent / "hccl-run"
-    if not hccl_run.exists():
-        raise UnavailableError(f"{hccl_run} does not exist: run this with the python that ascend_rt is installed for")
-    return Job("ours", [str(hccl_run), "-n", str(size), "--no-prefix"], size, dtype)
+def hccl_run(size: int) -> list[str]:
+    """The command up to the program that starts ranks of ascend_rt, of the interpreter that runs this."""
+    program = Path(sys.executable).parent / "hccl-run"
+    if not program.exists():
+        raise UnavailableError(f"{program} does not exist: run this with the python that ascend_rt is installed for")
+    return [str(program), "-n", str(size), "--no-prefix"]
 
 
-def mpi4py(size: int, dtype: str) -> Job:
-    """mpi4py under mpirun, with its own defaults; only what a container or a small machine needs is added."""
-    mpirun = shutil.which("mpirun")
-    if mpirun is None:
+def mpirun(size: int) -> list[str]:
+    """The command up to the program that starts ranks of MPI, with its own defaults; only what a container or a small
+    machine needs is added."""
+    program = shutil.which("mpirun")
+    if program is None:
         raise UnavailableError("mpirun is missing; on Debian and Ubuntu: apt install openmpi-bin libopenmpi-dev")
     if importlib.util.find_spec("mpi4py") is None:
         raise UnavailableError("mpi4py is missing: pip install mpi4py")
-    if dtype == "float16":
-        raise UnavailableError("MPI has no fp16")
-    version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
     options = []
     if "Open MPI" in version and os.geteuid() == 0:
         options.append("--allow-run-as-root")
     if "Open MPI" in version and size > len(os.sched_getaffinity(0)):
         options.append("--oversubscribe")
-    return Job("mpi4py", [mpirun, "-n", str(size), *options, sys.executable], size, dtype)
+    return [program, "-n", str(size), *options, sys.executable]
+
+
+def ours(size: int, dtype: str) -> Job:
+    """ascend_rt, on device memory."""
+    return Job("ours", hccl_run(size), size, dtype)
+
+
+def mpi4py(size: int, dtype: str) -> Job:
+    """mpi4py under mpirun."""
+    command = mpirun(size)
+    if dtype == "float16":
+        raise UnavailableError("MPI has no fp16")
+    return Job("mpi4py", command, size, dtype)
 
 
 def gloo(size: int, dtype: str) -> Job:
