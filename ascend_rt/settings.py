@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from . import setting_pages
 from .setting_links import Links as Links
-from .setting_links import LinksOf
+from .setting_links import LinksOf as LinksOf
 from .setting_row import (
     AlgorithmsOf,
     AnyCase,

@@ -1,6 +1,7 @@
 """hccl-atc: compiles the graphs of all ranks ahead of time, with no rank running, into one .om.
 
 hccl-atc build_fn.py:build --ranks 8 --output step       build(rank, size) -> ge.Graph, called for every rank
+hccl-atc ... --kernel_times times.json --link 2GB/s,5us  optimised by what a job has measured, for such links
 hccl-atc --mode=1 --om=step.om --json=step.json          what is in it, as JSON
 hccl-atc --mode=6 --om=step.om                           its sizes
 """
@@ -11,6 +12,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,10 @@ def parser() -> argparse.ArgumentParser:
     add("--disable_reuse_memory", nargs="?", type=int, const=1, default=0, metavar="0|1", help=reuse)
     raw = 'JSON {"compile options": {"global": {}, "session": {}, "graph": {}}} of GE options: run the passes by them'
     add("--raw_ge_options", metavar="FILE", help=raw)
+    times = "what kernels take, as a job has measured it (ascend_rt.ge.kernel_times): run the passes by it"
+    add("--kernel_times", metavar="FILE", help=times)
+    link = "emulated links, as of hccl-run: run the passes for them (default: those of --kernel_times)"
+    add("--link", metavar="LINK", help=link)
     sorting = "how nodes are listed: 0 BFS, 1 DFS, 2 RDFS, 3 as they were built (default)"
     add("--topo_sorting_mode", type=int, default=3, metavar="0..3", help=sorting)
     return made
@@ -84,7 +90,6 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     from ..ge.across.check import refuse_ranks
     from ..ge.memory.plan import MemoryOptions
     from ..ge.om.model import compile_model
-    from ..ge.passes import optimise_ranks
     from ..ge.sorting import Sorting, sort_nodes
 
     for argument, value in (("the function to build with", given.build), ("--output", given.output)):
@@ -97,9 +102,9 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     size = _ranks(given)
     build = _function(given.build)
     graphs = {rank: sort_nodes(_graph(build, rank, size), Sorting(given.topo_sorting_mode)) for rank in range(size)}
-    if given.raw_ge_options is not None:
+    if (given.raw_ge_options, given.kernel_times, given.link) != (None, None, None):
         refuse_ranks(graphs)  # or a pass would meet what is not there
-        graphs = optimise_ranks(graphs, _ge_options(Path(given.raw_ge_options)))
+        graphs = _optimised(given, graphs)
     options = MemoryOptions(reuse=not given.disable_reuse_memory)
     model = compile_model(Path(given.output).name, graphs, options, command)
     path = Path(f"{given.output}.om")
@@ -150,9 +155,55 @@ def _function(given: str) -> Callable[[int, int], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _ge_options(path: Path) -> Any:
+def _optimised(given: argparse.Namespace, graphs: dict[int, Any]) -> dict[int, Any]:
+    """By the passes, as they run in a job."""
+    from ..ge.passes import optimise_ranks
+
+    options = _ge_options(given.raw_ge_options)
+    done = optimise_ranks(graphs, options, costs=_costs(given, graphs))
+    for line in done[0].log[len(graphs[0].log) :]:
+        print(f"rank 0: {line}")
+    return done
+
+
+def _costs(given: argparse.Namespace, graphs: dict[int, Any]) -> dict[int, Any]:
+    """By rank: kernels as --kernel_times has them, calls by the measurements of the host and by --link."""
+    from .. import settings
+    from ..ge.costs import Costs
+    from ..ge.costs_file import read_costs
+    from ..hccl import tuning
+
+    if given.kernel_times is None:
+        costs = dict.fromkeys(graphs, Costs(machine=tuning.read(settings.read()).machine, ranks=len(graphs)))
+    else:
+        try:
+            costs = read_costs(given.kernel_times, graphs)
+        except ValueError as error:
+            raise ArgumentError("--kernel_times", error, "what a job has measured of these graphs") from None
+    if given.link is None:
+        return costs
+    links = _links(given.link, len(graphs))
+    return {rank: replace(each, links=links) for rank, each in costs.items()}
+
+
+def _links(text: str, ranks: int) -> Any:
+    from ..settings import LinksOf
+
+    try:
+        links = LinksOf()(text)
+    except ValueError as error:
+        raise ArgumentError("--link", repr(text), str(error)) from None
+    if links.highest_rank() >= ranks:
+        raise ArgumentError("--link", repr(text), f"pairs of ranks 0 to {ranks - 1}")
+    return links
+
+
+def _ge_options(name: str | None) -> Any:
     from ..ge.options import Options
 
+    if name is None:
+        return Options()
+    path = Path(name)
     try:
         levels = json.loads(path.read_text())["compile options"]
         maps = [dict(levels.get(level, {})) for level in ("graph", "session", "global")]

@@ -16,6 +16,7 @@ plan_memory                 where its buffers lie; see docs/memory.md
 Builder                     a graph by hand, with nothing running
 compile_model, load         the graphs of all ranks in one file; see docs/atc.md
 optimise, optimise_ranks    the same in less time; measured, Costs, Options: what it goes by; see docs/passes.md
+write_costs, read_costs     what was measured, in a file, for hccl-atc
 across                      check_ranks: whether the graphs of all ranks fit together
 """
 
@@ -27,6 +28,7 @@ from .across.finding import Finding
 from .builder import Builder
 from .capture import abandon, begin, capture, empty, end, graph, is_capturing, task_group
 from .costs import Costs
+from .costs_file import read_costs, write_costs
 from .data_edges import DataEdge
 from .errors import GraphMemoryError
 from .fusion import fusion
@@ -106,10 +108,12 @@ __all__ = [
     "optimise",
     "optimise_ranks",
     "plan_memory",
+    "read_costs",
     "refuse_ranks",
     "share",
     "task_group",
     "update",
+    "write_costs",
 ]
 
 _acl._bring("mdl", lambda: mdl)

@@ -1,15 +1,10 @@
-"""Which fields the JSON of a partition has, as data; everything is looked at before anything is made of it.
-
-A schema is a type, a tuple of schemas of which one must hold, a list with the schema of all items, or a dict with the
-schema of each field: all must be there, and no others.
-"""
+"""Which fields the JSON of a partition has, as data; everything is looked at before anything is made of it."""
 
 import json
 from typing import Any
 
+from ..schema import Schema, check
 from .errors import ModelFileError
-
-Schema = Any
 
 SPAN = [(str, int)]
 GRAPH: Schema = {
@@ -61,29 +56,8 @@ def parse(what: str, data: bytes, schema: Schema) -> Any:
         form = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{what} is no JSON: {error}") from None
-    check(what, form, schema)
+    try:
+        check(what, form, schema)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from None
     return form
-
-
-def check(path: str, form: Any, schema: Schema) -> None:
-    """ModelFileError for a form that does not fit the schema."""
-    if isinstance(schema, dict):
-        _check_fields(path, form, schema)
-    elif isinstance(schema, list):
-        if type(form) is not list:
-            raise ModelFileError(f"{path} is a {type(form).__name__}; expected a list")
-        for number, item in enumerate(form):
-            check(f"{path}[{number}]", item, schema[0])
-    else:
-        allowed = schema if isinstance(schema, tuple) else (schema,)
-        if type(form) not in allowed:
-            names = " or ".join(one.__name__ for one in allowed)
-            raise ModelFileError(f"{path} is a {type(form).__name__}; expected {names}")
-
-
-def _check_fields(path: str, form: Any, schema: dict[str, Schema]) -> None:
-    if type(form) is not dict or form.keys() != schema.keys():
-        given = ", ".join(map(str, form)) if type(form) is dict else f"a {type(form).__name__}"
-        raise ModelFileError(f"{path} has {given}; expected {', '.join(schema)}")
-    for name, part in schema.items():
-        check(f"{path}.{name}", form[name], part)
