@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class Role(StrEnum):
     """What a buffer is to its graph."""
@@ -124,6 +126,8 @@ class Kernel:
     def import_name(self) -> str:
         """`module:name`, by which another process finds the function; ValueError if it has none."""
         module, name = getattr(self.function, "__module__", None), getattr(self.function, "__qualname__", "")
+        if isinstance(self.function, np.ufunc) and getattr(np, self.function.__name__, None) is self.function:
+            module, name = np.__name__, self.function.__name__  # those of NumPy 1 do not tell
         if not module or module == "__main__" or not name or "<" in name:
             text = f"{name or self.function!r} of module {module} cannot be imported by name"
             raise ValueError(f"{text}; expected a function at the top of a module that is not __main__")

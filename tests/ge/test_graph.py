@@ -149,7 +149,7 @@ def test_the_span_of_a_view_is_what_numpy_addresses(strides: tuple[int, int] | N
     start = 256 + 4
     view = ge.View("a", start, "float32", (3, 5), strides, 4)
     array = np.lib.stride_tricks.as_strided(memory[start:].view(np.float32), (3, 5), strides or (20, 4))
-    low, high = np.lib.array_utils.byte_bounds(array)
+    low, high = (np.byte_bounds if np.__version__ < "2" else np.lib.array_utils.byte_bounds)(array)
     base = memory.__array_interface__["data"][0]
     assert view.span == ge.Span("a", low - base, high - low)
 
