@@ -171,7 +171,7 @@ def test_a_stream_waits_for_an_event_of_another(device: int, stream: int, hold: 
 def test_elapsed_time_and_its_codes(device: int, stream: int, hold: Hold) -> None:
     start, end = made(acl.rt.create_event()), made(acl.rt.create_event())
     assert acl.rt.event_elapsed_time(start, end) == (0, acl.ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID)
-    assert acl.rt.record_event(start, stream) == 0
+    assert acl.rt.record_event(start, stream) == acl.rt.synchronize_event(start) == 0
     release = hold(stream)
     assert acl.rt.record_event(end, stream) == 0
     assert acl.rt.event_elapsed_time(start, end) == (0, acl.ACL_ERROR_RT_EVENT_NOT_COMPLETE)

@@ -98,12 +98,13 @@ def test_who_waits_already_waits_for_the_point_of_that_time() -> None:
 
 
 def test_time_between_events() -> None:
-    stream = rt.Stream()
+    stream, began = rt.Stream(), time.monotonic()
     start = stream.record()
     stream.launch(lambda: time.sleep(0.05))
     end = stream.record()
     end.synchronize()
-    assert 50 <= start.elapsed_ms(end) < 1000 and end.elapsed_ms(start) == -start.elapsed_ms(end)
+    took = 1000 * (time.monotonic() - began)
+    assert 50 <= start.elapsed_ms(end) <= took and end.elapsed_ms(start) == -start.elapsed_ms(end)
     with pytest.raises(ValueError, match="never recorded"):
         start.elapsed_ms(rt.Event())
     go = gate(stream)
@@ -185,7 +186,7 @@ def test_synchronize_with_a_timeout() -> None:
     started = time.monotonic()
     with pytest.raises(AclError, match=r"did not finish within 0.1 s") as error:
         stream.synchronize(timeout=0.1)
-    assert error.value.code == 507046 and 0.09 < time.monotonic() - started < 1
+    assert error.value.code == 507046 and 0.1 <= time.monotonic() - started < 10
     event = stream.record()
     with pytest.raises(AclError, match=r"did not complete within 0.01 s") as error:
         event.synchronize(0.01)

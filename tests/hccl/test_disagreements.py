@@ -1,6 +1,7 @@
 """Ranks that do not make the same call: all raise, with the table of all calls, and the communicator works on."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -110,7 +111,7 @@ def test_all_raise_and_work_on(ranks: RankPool, kind: str, size: int) -> None:
         assert right and right_again
         for number, (text, name, ei, seconds) in zip((1, 3), (first, second), strict=True):
             assert (name, ei) == ("HCCL_E_PARA", "EI0005")
-            assert seconds < 2
+            assert seconds < 10
             lines = text.splitlines()
             assert KINDS[kind][2] in lines[0] and f"#{number}" in lines[0]
             for other in range(size):
@@ -119,16 +120,25 @@ def test_all_raise_and_work_on(ranks: RankPool, kind: str, size: int) -> None:
             assert [rank for rank, line in enumerate(lines[1:-1]) if "<- this rank" in line] == [rank]
 
 
-def a_late_rank(comm: rt.Communicator) -> str:
+def a_late_rank(comm: rt.Communicator) -> None:
+    """Rank 2 comes when rank 0, which reads the line of rank 1 first, has said what it knows, after a second."""
+
+    def tell() -> None:
+        while not comm._noticed:
+            time.sleep(0.001)
+        comm.send(np.zeros(1), 2)
+
     if comm.rank == 2:
-        time.sleep(1.3)  # longer than the second after which the others say what they know
-    try:
+        comm.recv(np.zeros(1), 0)
+    elif comm.rank == 0:
+        threading.Thread(target=tell).start()
+    with pytest.raises(rt.HcclError) as error:
         comm.all_reduce(buffer(64 + comm.rank % 2))
-    except rt.HcclError as error:
-        return str(error)
-    return "no error"
+    print(error.value)
 
 
 def test_a_difference_is_noticed_before_the_last_rank_comes(ranks: RankPool) -> None:
-    texts = ranks.run(3, a_late_rank)
-    assert all("rank 2" in text and "count=65" in text for text in texts)
+    ended = ranks.end_of(3, a_late_rank)
+    notice = "the ranks disagree on all_reduce #1 already; waiting for the call of rank 2 to tell the whole story\n"
+    assert ended.stderr == f"rank 0: {notice}", ended
+    assert ended.exit_code == 0 and ended.stdout.count("count=65") == ended.stdout.count("  rank 2 (") == 3, ended

@@ -64,12 +64,16 @@ def test_survivors_name_the_rank_that_ended(ranks: RankPool, tmp_path: Path, how
     assert "rank 2" in ended.stderr.splitlines()[-1]
 
 
-def wait_for_a_rank_that_sleeps(comm: rt.Communicator, count: int) -> Any:
+def until_it_has_ended(comm: rt.Communicator) -> None:
+    """Until another rank has given the communicator up."""
+    while not comm._abort_word():
+        time.sleep(0.001)
+
+
+def wait_for_a_rank_that_comes_too_late(comm: rt.Communicator, count: int) -> Any:
+    comm.all_reduce(rt.zeros(3))
     if comm.rank == 1:
-        comm.all_reduce(rt.zeros(3))
-        time.sleep(1.5)
-    else:
-        comm.all_reduce(rt.zeros(3))
+        until_it_has_ended(comm)
     try:
         comm.all_reduce(rt.array(np.arange(float(count))))
     except rt.HcclError as error:
@@ -79,7 +83,7 @@ def wait_for_a_rank_that_sleeps(comm: rt.Communicator, count: int) -> Any:
 
 @pytest.mark.parametrize("count", [2, 1000], ids=["in the line", "by a plan"])
 def test_a_timeout_says_who_is_missing_and_what_sets_it(ranks: RankPool, count: int) -> None:
-    results = ranks.run(3, wait_for_a_rank_that_sleeps, count, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    results = ranks.run(3, wait_for_a_rank_that_comes_too_late, count, environ={"HCCL_EXEC_TIMEOUT": "1"})
     for rank, (text, name, ei, at_fault) in enumerate(results):
         assert (name, ei, at_fault) == ("HCCL_E_TIMEOUT", "EI0002", (1,))
         assert "rank 1 did not arrive within 1 s" in text and "HCCL_EXEC_TIMEOUT" in text
@@ -113,49 +117,58 @@ def test_a_stopped_rank_is_ended_before_anybody_raises(ranks: RankPool) -> None:
 
 def interrupt_a_wait(comm: rt.Communicator) -> Any:
     if comm.rank == 1:
-        time.sleep(1)
+        until_it_has_ended(comm)
         with pytest.raises(rt.HcclError) as error:
             comm.all_reduce(rt.zeros(100))
         return error.value.name, error.value.ranks, "rank 0 was interrupted inside a collective" in str(error.value)
-    ticks: list[float] = []
-    signal.signal(signal.SIGALRM, lambda number, frame: ticks.append(time.monotonic()))
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    started = time.monotonic()
+    handled = threading.Event()
+    signal.signal(signal.SIGALRM, lambda number, frame: handled.set())
+
+    def interrupt() -> None:
+        """By a signal whose handler returns and, when it has, by one whose handler raises."""
+        while comm._membership.segment.rank_line(0).waits_for < 0:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGALRM)
+        handled.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         comm.all_reduce(rt.zeros(100))
-    took = time.monotonic() - started
+    thread.join()
     with pytest.raises(rt.HcclError) as later:
         comm.barrier()
-    return later.value.name, ticks[0] - started < 0.3, 0.45 < took < 0.8
+    return later.value.name
 
 
 def test_python_signal_handlers_run_inside_a_wait(ranks: RankPool) -> None:
-    assert ranks.run(2, interrupt_a_wait) == [("HCCL_E_REMOTE", True, True), ("HCCL_E_REMOTE", (0,), True)]
+    assert ranks.run(2, interrupt_a_wait) == ["HCCL_E_REMOTE", ("HCCL_E_REMOTE", (0,), True)]
 
 
-def other_threads_go_on(comm: rt.Communicator) -> tuple[int, float]:
-    if comm.rank == 1:
-        time.sleep(0.5)
-    ticks, stop = [], threading.Event()
+def other_threads_go_on(comm: rt.Communicator) -> float:
+    """Rank 1 comes when another thread of rank 0 has run fifty times: how long rank 0's wait has used a core."""
 
     def tick() -> None:
-        while not stop.wait(0.01):
-            ticks.append(0)
+        for _ in range(50):
+            time.sleep(0.01)
+        comm.send(np.zeros(1), 1)
 
+    if comm.rank == 1:
+        comm.recv(np.zeros(1), 0)
     thread = threading.Thread(target=tick)
-    thread.start()
+    if comm.rank == 0:
+        thread.start()
     before = time.thread_time()
     comm.all_reduce(rt.zeros(100))
     took = time.thread_time() - before
-    stop.set()
-    thread.join()
-    return len(ticks), took
+    if comm.rank == 0:
+        thread.join()
+    return took
 
 
 def test_a_rank_that_waits_holds_neither_the_gil_nor_a_core(ranks: RankPool) -> None:
-    ticks, took = ranks.run(2, other_threads_go_on)[0]
-    assert ticks > 10 and took < 0.05  # of half a second
+    assert ranks.run(2, other_threads_go_on)[0] < 0.05  # of half a second and more
 
 
 def held() -> tuple[int, int, int]:
@@ -190,8 +203,10 @@ def test_many_calls_leave_nothing(ranks: RankPool) -> None:
 
 
 def two_threads_in_one_communicator(comm: rt.Communicator) -> str:
+    told = comm.split(0)
+    assert told is not None
     if comm.rank == 1:
-        time.sleep(0.5)
+        told.barrier()
         comm.barrier()
         return ""
     thread = threading.Thread(target=comm.barrier)
@@ -200,6 +215,7 @@ def two_threads_in_one_communicator(comm: rt.Communicator) -> str:
         time.sleep(0.001)
     with pytest.raises(RuntimeError) as error:
         comm.barrier()
+    told.barrier()
     thread.join()
     return str(error.value)
 

@@ -1,6 +1,6 @@
 """Emulated links: every way to another rank's memory takes the time of the link, the core stays free, values are right.
 
-Lower bounds are exact; upper bounds leave a second to a machine that has other things to do.
+Lower bounds are exact; upper bounds leave ten seconds to a machine that has other things to do.
 """
 
 import time
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.processes
 RATE, LATENCY = 25e6, 4e-3  # bytes per second, seconds
 EVERY = {"ASCEND_RT_LINK": "25MB/s,4ms"}
 COUNT = 120_000  # of float32: 19.2 ms on a link
-SPARE = 1.0
+SPARE = 10.0
 
 
 def seconds(comm: rt.Communicator, call: Callable[[], object]) -> float:
@@ -101,17 +101,20 @@ def test_communicators_share_the_links(ranks: RankPool) -> None:
 
 
 def slow_pair(comm: rt.Communicator) -> float:
-    x = rt.zeros(COUNT)
+    """How long a message to rank 1 takes over the link that is not slow, at best."""
+    x, fast = rt.zeros(COUNT), list[float]()
+    for _ in range(5 if comm.rank else 0):
+        began = time.perf_counter()
+        comm.recv(x, 2) if comm.rank == 1 else comm.send(x, 1)
+        fast.append(time.perf_counter() - began)
     comm.barrier()
-    if comm.rank != 1:
-        comm.send(x, 1)
-        return 0.0
     began = time.perf_counter()
-    comm.recv(x, 2)
-    between = time.perf_counter()
-    comm.recv(x, 0)
-    assert time.perf_counter() - between >= COUNT * 4 / 1.6e6
-    return between - began
+    if comm.rank == 1:
+        comm.recv(x, 0)
+        assert time.perf_counter() - began >= COUNT * 4 / 1.6e6
+    elif comm.rank == 0:
+        comm.send(x, 1)
+    return min(fast, default=0.0)
 
 
 def test_a_pair_has_a_link_of_its_own(ranks: RankPool) -> None:

@@ -22,6 +22,14 @@ def queue(calls):
     for _ in range(calls):
         comm.all_reduce(x, op="max", stream=stream)
 
+def hold():
+    # What is queued from here on does not run before the program ends, which drops it.
+    stream.launch(until_dropped)
+
+def until_dropped():
+    while not stream.cancelled:
+        time.sleep(0.01)
+
 comm.barrier()
 """
 REPEATS = [0, *(pytest.param(repeat, marks=pytest.mark.thorough) for repeat in range(1, 10))]
@@ -79,7 +87,7 @@ ENDINGS: dict[str, tuple[str, Callable[[Any], None]]] = {
     "exception": (
         """
 if comm.rank == 1:
-    stream.launch(lambda: time.sleep(0.2))
+    hold()
 queue(5)
 raise ValueError("boom")
 """,
@@ -88,7 +96,7 @@ raise ValueError("boom")
     "sys.exit(0)": (
         f"""
 if comm.rank == 0:
-    stream.launch(lambda: time.sleep(0.1))
+    hold()
     queue(3)
     sys.exit(0)
 queue(3)
@@ -129,7 +137,7 @@ queue(3)
     "kill": (
         f"""
 if comm.rank == 1:
-    stream.launch(lambda: time.sleep(0.1))
+    hold()
     queue(3)
     os.kill(os.getpid(), signal.SIGKILL)
 queue(3)

@@ -27,7 +27,7 @@ ABSENCES = {
     "stopped before the call": ("os.kill(os.getpid(), signal.SIGSTOP)", "was stopped"),
     "stopped inside the call": ("comm._stop_when_committed()", "was stopped"),
     "elsewhere": ("time.sleep(600)", "did not come"),
-    "too late": ("time.sleep(2)", "did not come"),
+    "too late": ("while not comm._abort_word(): time.sleep(0.01)", "did not come"),
 }
 
 
