@@ -123,6 +123,15 @@ class Kernel:
     """what it reads and writes is not known: nothing may be moved across it"""
 
     @property
+    def is_pure(self) -> bool:
+        """Whether it may be run again: it gives the same bits for the same arguments, and does nothing but what it says
+        that it writes. True of NumPy's ufuncs and copyto; another function says so itself: function.pure = True."""
+        function: Any = self.function
+        if isinstance(function, np.ufunc) or function is np.copyto:
+            return getattr(np, function.__name__, None) is function and not self.is_opaque
+        return not self.is_opaque and getattr(function, "pure", False) is True
+
+    @property
     def import_name(self) -> str:
         """`module:name`, by which another process finds the function; ValueError if it has none."""
         module, name = getattr(self.function, "__module__", None), getattr(self.function, "__qualname__", "")

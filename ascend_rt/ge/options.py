@@ -130,6 +130,8 @@ ROWS = (
         "true: a narrowing cast goes before the all-reduce or reduce-scatter that it follows, which rounds otherwise",
     ),
     Row("ascend_rt.memoryCap", "0", "bytes; 0: none", _number, "what passes may let the planned peak grow to"),
+    Row("ge.recompute", "", "auto, or nothing", _word("", "auto"), "auto: kernels run again where memory is short"),
+    Row("ge.graphMemoryMaxSize", "0", "bytes; 0: any number", _number, "the planned peak, at most, with ge.recompute"),
     Row(
         "comm_fusion",
         "",
@@ -151,7 +153,7 @@ ge.exec.graphIOMemAllocMode ge.exec.outputReuseInputMemIndexes ge.exec.staticMem
 ge.exec.reuseZeroCopyMemory ge.featureBaseRefreshable ge.exec.frozenInputIndexes ge.exec.input_fusion_size
 ge.exec.atomicCleanPolicy ge.swapSpaceNodes ge.externalWeight ge.externalWeightDir ge.constLifecycle
 ge.variableUse1gHugePage ge.graph_compiler_cache_dir ge.graph_key ge.graphMaxParallelModelNum
-ge.graphMemoryMaxSize ge.variableMemoryMaxSize
+ge.variableMemoryMaxSize
 """
 WITHOUT_EFFECT = frozenset(_IGNORED.split())
 """GE's keys that are taken and mean nothing here."""
@@ -167,6 +169,7 @@ class _Switch(NamedTuple):
 _SWITCHES = {
     "narrowing_cast_reduction": _Switch("ascend_rt.narrowReductions", "true"),
     "overlap": _Switch("ge.enableSingleStream", "false"),
+    "recompute": _Switch("ge.recompute", "auto"),
 }
 """By name of the pass."""
 

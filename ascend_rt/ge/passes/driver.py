@@ -16,6 +16,7 @@ from .narrowing import narrow_first
 from .narrowing_reduction import narrow_reductions
 from .narrowing_send import narrow_messages
 from .overlap import overlap
+from .recompute import recompute
 from .reduce_scatter import join_reductions, scatter_reductions
 from .repeated import drop_dead, drop_repeated
 from .terms import Terms
@@ -33,6 +34,7 @@ PASSES: dict[str, Callable[[Graph, Terms], Graph]] = {
     "narrowing_cast_reduction": narrow_reductions,
     "all_reduce_fusion": fuse_all_reduces,
     "overlap": overlap,
+    "recompute": recompute,
 }
 """By name, in the order in which they run."""
 

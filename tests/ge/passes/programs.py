@@ -23,6 +23,10 @@ def accumulate(out, a):
     out += a
 
 
+for function in (add, scale, accumulate):
+    function.pure = True
+
+
 class Writer:
     """Writes the graph of one rank, task by task; everything is float32 unless told."""
 
