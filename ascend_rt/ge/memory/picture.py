@@ -23,18 +23,17 @@ def draw(plan: "MemoryPlan", path: Path) -> None:
         raise ImportError("a picture takes matplotlib: pip install matplotlib, or ascend_rt[plot]") from None
     figure = figures.Figure(figsize=(12, 7), layout="constrained")
     axes = figure.add_subplot()
-    for number, names in enumerate(plan.lives.names):
+    for number, chain in enumerate(plan.lives.places):
         columns = [
             column
             for column, node in enumerate(plan.graph.nodes)
-            if any(span.buffer in names for span in (*node.reads, *node.writes))
+            if any(span.overlaps(part) for span in (*node.reads, *node.writes) for part in chain)
         ] or [0, len(plan.graph.nodes)]
-        nbytes = max(plan.graph.buffers[name].nbytes for name in names)
         left, width = columns[0], columns[-1] - columns[0] + 1
-        bottom, height = plan.offsets[names[0]] / MIB, nbytes / MIB
+        bottom, height = plan.placement.offsets[number] / MIB, chain[0].nbytes / MIB
         axes.broken_barh([(left, width)], (bottom, height), facecolor=f"C{number % 10}", edgecolor="white")
-        if nbytes > NAMED * plan.peak:
-            text = " = ".join(names)
+        if chain[0].nbytes > NAMED * plan.peak:
+            text = " = ".join(part.buffer for part in chain)
             axes.text(left + width / 2, bottom + height / 2, text, ha="center", va="center", fontsize=7)
     for level, style, label in ((plan.peak, "-", "peak"), (plan.bound, "--", "lower bound")):
         axes.axhline(level / MIB, color="black", linestyle=style, linewidth=1, label=f"{label} {level / MIB:,.1f} MiB")

@@ -34,7 +34,7 @@ class Placement(NamedTuple):
     bound: int
     """bytes that no placement can do with less of"""
     pressing: tuple[int, ...]
-    """buffers of which none is before another, and whose sizes make the bound"""
+    """buffers of which none is before another, or the members of a group, whose sizes make the bound"""
     how: str
     """what found it: the name of an order, improved or search; optimal where it is known that there is none better"""
 
@@ -58,9 +58,10 @@ def place(
     sizes = [-(-max(size, 1) // alignment) for size in nbytes]
     conflicts = conflicts_of(before)
     items = Items(sizes, conflicts, groups)
-    bound, pressing = lower_bound(sizes, before)
     if not sizes:
         return Placement((), 0, 0, (), "optimal")
+    bounds = [lower_bound(sizes, before), *zip(items.total, items.members, strict=True)]
+    bound, pressing = max(bounds, key=lambda found: found[0])
     candidates = ((first_fit(items, order), order, name) for name, order in _orders(items, before))
     fit, order, how = min(candidates, key=lambda candidate: candidate[0].peak)
     if fit.peak > bound and effort:

@@ -48,7 +48,7 @@ class MemoryOptions:
     in_place: bool = True
     """results take over the place of arguments that are used no more"""
     side_by_side: tuple[tuple[str, ...], ...] = ()
-    """buffers that lie one behind another, as the members of a fused all-reduce do"""
+    """buffers that lie one behind another, each at a multiple of the alignment"""
     effort: int = 1
     """placement.place"""
 
@@ -92,13 +92,16 @@ class MemoryPlan:
 
     def in_place(self) -> list[tuple[str, ...]]:
         """Buffers of which each lies where the one before it did, which was used no more."""
-        return [names for names in self.lives.names if len(names) > 1]
+        return [tuple(part.buffer for part in chain) for chain in self.lives.places if len(chain) > 1]
 
     def top(self, count: int = TOP) -> list[tuple[str, int]]:
-        """The largest of the buffers that press: those which are live together at the bound; name and bytes."""
-        pressing = [name for index in self.placement.pressing for name in self.lives.names[index][:1]]
-        sizes = [(name, self.graph.buffers[name].nbytes) for name in pressing]
-        return sorted(sizes, key=lambda entry: (-entry[1], entry[0]))[:count]
+        """The largest of the buffers that press, by name, and how many of their bytes are live together at the
+        bound."""
+        sizes: dict[str, int] = {}
+        for index in self.placement.pressing:
+            part = self.lives.places[index][0]
+            sizes[part.buffer] = sizes.get(part.buffer, 0) + part.nbytes
+        return sorted(sizes.items(), key=lambda entry: (-entry[1], entry[0]))[:count]
 
     def report(self) -> str:
         """GE's line of numbers, in bytes, and the largest tensors."""
@@ -159,12 +162,13 @@ def plan_memory(graph: "Graph", options: MemoryOptions | None = None) -> MemoryP
         last=options.output_reuse,
         alone=options.no_reuse if options.reuse else names,
         in_place=[name for name in names if name not in grouped] if options.in_place else [],
+        whole=sorted(grouped),
     )
-    index = {name: place for place, chain in enumerate(lives.names) for name in chain}
+    index = {part.buffer: place for place, chain in enumerate(lives.places) for part in chain if not part.start}
     placement = place(
-        [graph.buffers[chain[0]].nbytes for chain in lives.names],
+        [chain[0].nbytes for chain in lives.places],
         lives.before,
-        groups=[[index[name] for name in group] for group in options.side_by_side],
+        groups=[*lives.groups, *([index[name] for name in group] for group in options.side_by_side)],
         effort=options.effort,
     )
     offsets = {name: placement.offsets[index[name]] for name in names}

@@ -1,7 +1,9 @@
 """Memory plans of graphs: lives by streams and events, in place, switches, numbers, and what does not fit."""
 
+import itertools
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +170,81 @@ def test_members_of_a_bucket_lie_side_by_side() -> None:
     graph = step.kernel("", "g0").kernel("", "g1").kernel("", "g2").kernel("g0 g1 g2", "").graph()
     offsets = plan_memory(graph, MemoryOptions(side_by_side=(("g2", "g0", "g1"),))).offsets
     assert (offsets["g0"] - offsets["g2"], offsets["g1"] - offsets["g0"]) == (512, 1024)
+
+
+def parts_of_a_bucket(count: int, nbytes: int) -> ge.Graph:
+    """Activations a0, a1, ... and a bucket, of which a part is written when an activation is used for the last time;
+    then all of it is used."""
+    step = Step(**{f"a{i}": nbytes for i in range(count)}, bucket=count * nbytes)
+    for i in range(count):
+        step.kernel(f"a{i - 1}" if i else "", f"a{i}")
+    for i in reversed(range(count)):
+        step.kernel(f"a{i}", "")
+        part = ge.Span("bucket", (count - 1 - i) * nbytes, nbytes)
+        step.nodes[-1] = replace(step.nodes[-1], writes=(part,))
+    return step.node(ge.Collective("all_reduce", "world", "uint8", count * nbytes), "bucket", "bucket").graph()
+
+
+@pytest.mark.proof
+def test_a_part_of_a_bucket_takes_no_memory_before_it_is_written() -> None:
+    graph = parts_of_a_bucket(8, MIB)
+    graph.groups["world"] = ge.Group("world", 0, 1, (0,))
+    plan = plan_memory(graph)
+    assert (plan.peak, plan.bound, plan.total_size) == (9 * MIB, 9 * MIB, 16 * MIB)
+    assert_parts_sound(plan)
+    assert plan_memory(graph, MemoryOptions(side_by_side=(("bucket",),))).peak == 16 * MIB
+
+
+def assert_parts_sound(plan: MemoryPlan) -> None:
+    """As assert_sound, byte by byte: of each of two buffers those nodes count that use bytes which both lie on."""
+    for a, b in itertools.combinations(plan.offsets, 2):
+        low = max(plan.offsets[a], plan.offsets[b])
+        high = min(plan.offsets[x] + plan.graph.buffers[x].nbytes for x in (a, b))
+        cuts = {low, high} if low < high else set()
+        for node in plan.graph.nodes:
+            spans = [span for span in (*node.reads, *node.writes) if span.buffer in (a, b)]
+            cuts.update(plan.offsets[s.buffer] + at for s in spans for at in (s.start, s.stop))
+        cuts = {cut for cut in cuts if low <= cut <= high} if low < high else set()
+        for start, stop in itertools.pairwise(sorted(cuts)):
+            uses = [users(plan, name, start, stop) for name in (a, b)]
+            before = plan.graph.order.before
+            pairs = list(itertools.product(*uses))
+            is_taken_over = any(a in chain and b in chain for chain in plan.in_place())
+            assert (
+                all(before(x, y) for x, y in pairs) or all(before(y, x) for x, y in pairs) or is_taken_over
+            ), (a, b, start, stop)
+
+
+def users(plan: MemoryPlan, name: str, start: int, stop: int) -> list[int]:
+    """Nodes that use the bytes of a buffer which lie there."""
+    bytes_ = ge.Span(name, start - plan.offsets[name], stop - start)
+    return [n.id for n in plan.graph.nodes if any(s.overlaps(bytes_) for s in (*n.reads, *n.writes))]
+
+
+@st.composite
+def steps_of_parts(draw: st.DrawFn) -> ge.Graph:
+    """Buffers of some units, of which nodes on one stream use runs."""
+    unit = draw(st.sampled_from([3000, 4096, 5000]))
+    units = draw(st.lists(st.integers(1, 6), min_size=2, max_size=5))
+    step = Step(**{f"b{i}": count * unit for i, count in enumerate(units)})
+    for _ in range(draw(st.integers(2, 14))):
+        spans = []
+        for i in draw(st.lists(st.integers(0, len(units) - 1), min_size=1, max_size=2, unique=True)):
+            first = draw(st.integers(0, units[i] - 1))
+            count = draw(st.integers(1, units[i] - first))
+            spans.append(ge.Span(f"b{i}", first * unit, count * unit))
+        step.kernel(function=draw(st.sampled_from([operator.add, np.add])))
+        step.nodes[-1] = replace(step.nodes[-1], writes=tuple(spans[:1]), reads=tuple(spans[1:]))
+    return step.graph()
+
+
+@pytest.mark.proof
+@given(steps_of_parts())
+@settings(deadline=None, max_examples=40)
+def test_parts_that_may_be_in_use_at_the_same_time_share_no_byte(graph: ge.Graph) -> None:
+    plan = plan_memory(graph, MemoryOptions(effort=0))
+    assert_parts_sound(plan)
+    assert plan.bound <= plan.peak <= plan.total_size
 
 
 @pytest.mark.proof
