@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..plan.asked import OPERATORS, between_servers, by_own_name
-from ..plan.choice import TABLE, UNBOUNDED, Row, Table, choose
+from ..plan.choice import TABLE, UNBOUNDED, Choice, Row, Table, choose, passed_over
 from ..plan.exchange import exchange
+from ..plan.linked import fastest
 from ..plan.packed import fingerprint, lent, pack
-from ..plan.registry import build
+from ..plan.registry import build, names, parameters
 from ..plan.split import ALGORITHM, NUMBERS, SPLIT
 from ..settings import SettingError, Settings
 from .arguments import Call
@@ -18,6 +19,7 @@ from .arguments import Call
 if TYPE_CHECKING:
     from ..core import _core
     from ..plan.language import Groups
+    from ..plan.linked import Wires
     from ..plan.model import Machine
     from .communicator import Communicator
     from .tuning import Tuning
@@ -31,7 +33,9 @@ def settle(communicator: Communicator, tuning: Tuning, servers: Sequence[int]) -
     communicator.servers = tuple(servers) or (0,) * communicator.size
     communicator._servers = groups_of(servers)
     communicator._machine = tuning.machine
-    communicator._table = table_of(communicator._settings, communicator.size, communicator._servers, tuning.rows)
+    communicator._wires = _wires(communicator)
+    measured = () if communicator._wires else tuning.rows  # without links
+    communicator._table = table_of(communicator._settings, communicator.size, communicator._servers, measured)
 
 
 def machine_of(communicator: Communicator) -> Machine:
@@ -78,11 +82,46 @@ def _by_level(settings: Settings, size: int, servers: Groups) -> Iterator[Row]:
             yield Row(collective, found[0], options=found[1], asked_by=f"HCCL_ALGO level1:{level1}")
 
 
+def _wires(communicator: Communicator) -> Wires:
+    """The emulated links between its ranks; empty if there are none."""
+    links, members = communicator._settings.ascend_rt_link, communicator.world_ranks
+    found = () if links is None else tuple(links.costs(rank, members) for rank in members)
+    return found if any(ns_per_byte for row in found for ns_per_byte, _ in row) else ()
+
+
+def choice_for(
+    communicator: Communicator, collective: str, nbytes: int, dtype: int, op: int = 0, root: int = 0
+) -> Choice:
+    """The algorithm of a call with blocks of `nbytes` bytes; all ranks of the communicator find the same.
+
+    The communicator's table has it. Over emulated links, where no variable has asked for one, it is that which is
+    predicted to be the fastest (plan/linked.py).
+    """
+    table, strict, size = communicator._table, communicator._strict, communicator.size
+    choice = choose(collective, size, nbytes, dtype, op, table, strict=strict)
+    if not communicator._wires or choice.row.asked_by:
+        return choice
+    rows = [row for row in candidates(communicator, choice.row) if not passed_over(row, size, dtype, op, strict=strict)]
+    return fastest(communicator._machine, communicator._wires, rows, nbytes, root)
+
+
+def candidates(communicator: Communicator, chosen: Row) -> Iterator[Row]:
+    """The row that is chosen, and one for every other algorithm that is for these ranks."""
+    yield chosen
+    servers = communicator._servers
+    for algorithm in names(chosen.collective):
+        spread = "servers" in parameters(chosen.collective, algorithm)
+        if algorithm == chosen.algorithm or (spread and len(servers) < 2):
+            continue  # on one server they are the mesh
+        if found := by_own_name(chosen.collective, algorithm, servers):
+            yield Row(chosen.collective, found[0], options=found[1])
+
+
 def add(communicator: Communicator, call: Call) -> None:
     """Adds the choice that serves `call` and all calls of its kind in the same range of sizes.
 
-    Up to ASCEND_RT_PACKET_BYTES of a rank's data go with the round itself, beyond that the communicator's table has the
-    algorithm. The size of a piece, which decides the number of rounds where a rank stages, becomes part of what the
+    Up to ASCEND_RT_PACKET_BYTES of a rank's data go with the round itself, beyond that `choice_for` has the algorithm.
+    The size of a piece, which decides the number of rounds where a rank stages, becomes part of what the
     ranks compare.
     """
     spec, size = call.spec, communicator.size
@@ -93,8 +132,7 @@ def add(communicator: Communicator, call: Call) -> None:
         words = exchange(spec.name, communicator.rank, size, call.root)
         communicator._add_exchange(*kind, most_in_round, _EXCHANGE_FINGERPRINT, words)
         return
-    table, strict = communicator._table, communicator._strict
-    choice = choose(spec.name, size, call.nbytes, call.dtype, call.op, table, strict=strict)
+    choice = choice_for(communicator, spec.name, call.nbytes, call.dtype, call.op, max(root, 0))
     plan = build(spec.name, choice.algorithm, communicator.rank, size, call.root, **choice.options)
     least = max(choice.lo_nbytes, most_in_round + 1)
     compared = zlib.crc32(communicator._piece_nbytes.to_bytes(8, "little"), fingerprint(plan))

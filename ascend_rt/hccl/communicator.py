@@ -25,6 +25,7 @@ from ..link.membership import Group, Membership
 from ..plan.choice import Table
 from ..plan.collectives import COLLECTIVES, Collective
 from ..plan.language import Groups
+from ..plan.linked import Wires
 from ..plan.model import Machine
 from ..settings import SettingError, Settings
 from . import choices, explain, groups, recorded
@@ -94,6 +95,7 @@ class Communicator(Collectives, Splits, Transfers):
     _servers: Groups
     _table: Table
     _machine: Machine
+    _wires: Wires
     _packet_nbytes: int
     _buffers: Buffers
     _piece_nbytes: int

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..plan.asked import by_own_name
-from ..plan.choice import OPS, Row, choose, passed_over, reason, servers_in_words
+from ..plan.choice import OPS, Row, passed_over, reason, servers_in_words
 from ..plan.collectives import COLLECTIVES
+from ..plan.linked import linked_us
 from ..plan.model import Machine, Work, work, work_of_a_round
-from ..plan.registry import names, parameters
 from . import choices
 from .types import DTYPE_NAMES
 
@@ -32,7 +30,8 @@ class Candidate:
     """An algorithm that could do a call.
 
     work          what the model counts: waits, bytes touched and folded
-    predicted_us  microseconds that this takes on the machine, by plan/model.py
+    predicted_us  microseconds that this takes on the machine, by plan/model.py; over emulated links, with root 0, by
+                  plan/linked.py
     measured_us   microseconds as hccl-run --tune has measured them, at `measured_at` bytes per block; None: it has not
     why           chosen, or why not
     """
@@ -50,9 +49,10 @@ class Explanation:
     """How a call would be done, and why. Printed, it is a table.
 
     servers     how the ranks are spread, as "2 x 4"; empty if nothing is known of servers
+    links       emulated links of the job, by which it is predicted (plan/linked.py); empty: none between these ranks
     machine     the constants of the prediction, those of rank 0
     algorithm   what is chosen; "the round itself" for a call so small that its data go with the round
-    why         who decides: a variable, a measurement, or nobody ("default")
+    why         who decides: a variable, a measurement, a prediction ("emulated links"), or nobody ("default")
     from_nbytes, to_nbytes    bytes per block between which the choice is the same, both included
     candidates  from the fastest to the slowest as predicted
     """
@@ -63,6 +63,7 @@ class Explanation:
     op: str
     ranks: int
     servers: str
+    links: str
     machine: Machine
     algorithm: str
     why: str
@@ -74,6 +75,7 @@ class Explanation:
     def __str__(self) -> str:
         folded = f" {self.op}" if COLLECTIVES[self.collective].reduces else ""
         where = f"{self.ranks} ranks{self.servers and f' as {self.servers}'} on {self.machine.cores} cores"
+        where += f", links {self.links}" if self.links else ""
         head = ("", "predicted us", "measured us", "waits", "touched bytes", "folded bytes", "")
         lines = [head, *map(_line, self.candidates)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
@@ -95,9 +97,10 @@ def explain(comm: Communicator, collective: str, nbytes: int, dtype: npt.DTypeLi
         raise ValueError(f"nbytes={nbytes!r}; expected the bytes of a block, from 0")
     name, nbytes, most = _dtype_name(dtype), int(nbytes), choices.most_in_a_round(comm, collective)
     number, op_number = _NUMBERS[name], OPS.index(op)
-    choice = choose(collective, comm.size, nbytes, number, op_number, comm._table, strict=comm._strict)
+    choice = choices.choice_for(comm, collective, nbytes, number, op_number)
     in_round = nbytes <= most
-    found = [_candidate(comm, row, nbytes, _objection(comm, row, number, op_number)) for row in _rows(comm, choice.row)]
+    rows = choices.candidates(comm, choice.row)
+    found = [_candidate(comm, row, nbytes, _objection(comm, row, number, op_number)) for row in rows]
     found += [_in_the_round(comm)] if in_round else []
     taken = ROUND if in_round else choice.algorithm
     found = [replace(each, why=CHOSEN) if each.algorithm == taken else each for each in found]
@@ -109,6 +112,7 @@ def explain(comm: Communicator, collective: str, nbytes: int, dtype: npt.DTypeLi
         op=op,
         ranks=comm.size,
         servers=servers_in_words(comm._servers) if comm._servers else "",
+        links=str(comm._settings.ascend_rt_link) if comm._wires else "",
         machine=comm._machine,
         algorithm=taken,
         why=f"its data fit {most} bytes" if in_round else reason(choice.row),
@@ -126,24 +130,17 @@ def _dtype_name(dtype: npt.DTypeLike) -> str:
     return name
 
 
-def _rows(comm: Communicator, chosen: Row) -> Iterator[Row]:
-    """The row that is chosen, and one for every other algorithm that is for these ranks."""
-    yield chosen
-    for algorithm in names(chosen.collective):
-        spread = "servers" in parameters(chosen.collective, algorithm)
-        if algorithm == chosen.algorithm or (spread and len(comm._servers) < 2):
-            continue  # on one server they are the mesh
-        if found := by_own_name(chosen.collective, algorithm, comm._servers):
-            yield Row(chosen.collective, found[0], options=found[1])
-
-
 def _objection(comm: Communicator, row: Row, dtype: int, op: int) -> str:
     return passed_over(row, comm.size, dtype, op, strict=comm._strict)
 
 
 def _candidate(comm: Communicator, row: Row, nbytes: int, why: str) -> Candidate:
     amount = work(comm._machine.cores, row.collective, row.algorithm, comm.size, nbytes, row.options)
-    return Candidate(row.algorithm, amount, comm._machine.price(amount), row.measured_us, row.at_nbytes, why)
+    predicted_us = comm._machine.price(amount)
+    if comm._wires:
+        predicted_us = linked_us(comm._machine, comm._wires, row, nbytes)
+    measured_at = None if row.measured_us is None else row.at_nbytes
+    return Candidate(row.algorithm, amount, predicted_us, row.measured_us, measured_at, why)
 
 
 def _in_the_round(comm: Communicator) -> Candidate:

@@ -141,8 +141,10 @@ def render(table: Table = TABLE) -> str:
 
 
 def reason(row: Row) -> str:
-    """Who has decided for a row: the variable that asks for it, a measurement, or nobody."""
-    return row.asked_by or ("default" if row.measured_us is None else "measured")
+    """Who has decided for a row: the variable that asks for it, a measurement, a prediction over links, or nobody."""
+    if row.asked_by or row.measured_us is not None:
+        return row.asked_by or "measured"
+    return "default" if row.predicted_us is None else "emulated links"
 
 
 def servers_in_words(groups: Groups) -> str:

@@ -120,3 +120,23 @@ def slow_pair(comm: rt.Communicator) -> float:
 def test_a_pair_has_a_link_of_its_own(ranks: RankPool) -> None:
     fast = ranks.run(3, slow_pair, environ={"ASCEND_RT_LINK": "0-1:1.6MB/s,1us"})[1]
     assert fast < COUNT * 4 / 1.6e6
+
+
+def chosen(comm: rt.Communicator) -> list[tuple[str, str, str]]:
+    """What is chosen for calls of 400 kB, all of which give the right result, and why."""
+    x = rt.array(np.arange(100_000, dtype=np.float32))
+    total = comm.reduce(x, rt.empty(x.shape), root=1)
+    if comm.rank == 1:
+        np.testing.assert_array_equal(total, x * comm.size)
+    np.testing.assert_array_equal(comm.broadcast(x, root=2), np.arange(100_000))
+    found = [comm.explain(name, x.nbytes) for name in ("reduce", "broadcast", "all_to_all")]
+    found.append(comm.explain("reduce", x.nbytes, "float16"))
+    return [(each.algorithm, each.why, each.links) for each in found]
+
+
+def test_the_algorithm_is_chosen_by_the_links(ranks: RankPool) -> None:
+    link = "2GB/s,5us;0-1:20MB/s,50us"
+    want = [("ring", "emulated links", link), ("NHR", "emulated links", link), ("mesh", "emulated links", link)]
+    for found in ranks.run(4, chosen, environ={"ASCEND_RT_LINK": link}):
+        assert found[:3] == want
+        assert found[3] == ("mesh", "emulated links", link)  # a ring would round once per hop
