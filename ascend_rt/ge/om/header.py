@@ -66,7 +66,7 @@ def pack(header: Header, partitions: Sequence[Partition]) -> bytes:
         table.append(_ENTRY.pack(partition.type, offset, len(partition.data)))
         offset += len(partition.data)
     body = b"".join([*table, *(partition.data for partition in partitions)])
-    name = header.name.encode()[:31].decode(errors="ignore").encode()
+    name = short(header.name).encode()
     length = len(body) & 0xFFFFFFFF
     counts = header.ops, MAKER, 0, header.models
     head = _HEAD.pack(
@@ -104,6 +104,11 @@ def unpack(data: bytes) -> tuple[Header, list[Partition]]:
     _expect("checksum", checksum.decode("ascii", "replace"), _checksum(body).decode())
     header = Header(_text("name", name), ops, models)
     return header, _partitions(body)
+
+
+def short(name: str) -> str:
+    """As much of a name as the header has room for."""
+    return name.encode()[:31].decode(errors="ignore").rstrip("\0")
 
 
 def _partitions(body: bytes) -> list[Partition]:

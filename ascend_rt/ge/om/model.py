@@ -12,7 +12,7 @@ from ..memory.plan import MemoryOptions, plan_memory
 from ..nodes import Role
 from . import fields
 from .errors import ModelFileError
-from .header import Header, Partition, PartitionType, pack, unpack
+from .header import Header, Partition, PartitionType, pack, short, unpack
 
 MADE_BY = "ascend_rt 1"
 
@@ -98,6 +98,10 @@ class Model:
             counts = ", ".join(f"{kinds.count(kind)} {kind.name}" for kind in dict.fromkeys(kinds)) or "none"
             raise ModelFileError(f"model_num is {header.models}, and the partitions are: {counts}")
         job = fields.parse("FLOW_MODEL", partitions[0].data, fields.JOB)
+        if job["made_by"] != MADE_BY:
+            raise ModelFileError(f"made_by is {job['made_by']!r}; expected {MADE_BY!r}: compile it again with hccl-atc")
+        if short(job["name"]) != header.name:
+            raise ModelFileError(f"name is {job['name']!r}, and {header.name!r} in the header")
         if job["ranks"] != header.models:
             raise ModelFileError(f"ranks is {job['ranks']} and model_num {header.models}")
         weights = partitions[-1].data

@@ -78,11 +78,36 @@ def test_without_reuse_nothing_shares_memory() -> None:
 
 def test_every_byte_of_the_header_matters() -> None:
     for at in range(256):
-        if not 84 <= at < 116:  # the name, for people
-            damaged = bytearray(FILE)
-            damaged[at] ^= 0x40
-            with pytest.raises(ge.ModelFileError, match=r"545001\): "):
-                ge.Model.from_bytes(bytes(damaged))
+        damaged = bytearray(FILE)
+        damaged[at] ^= 0x40
+        with pytest.raises(ge.ModelFileError, match=r"545001\): "):
+            ge.Model.from_bytes(bytes(damaged))
+
+
+@given(st.integers(0, len(FILE) - 1), st.integers(1, 255))
+def test_any_byte_that_is_another_one_is_refused(at: int, flips: int) -> None:
+    damaged = bytearray(FILE)
+    damaged[at] ^= flips
+    with pytest.raises(ge.ModelFileError, match=r"ACL_ERROR_GE_LOAD_MODEL \(545001\): "):
+        ge.Model.from_bytes(bytes(damaged))
+
+
+@given(st.integers(0, len(FILE) - 1))
+def test_any_file_that_is_cut_short_is_refused(length: int) -> None:
+    with pytest.raises(ge.ModelFileError, match=r"no \.om: |cut short"):
+        ge.Model.from_bytes(FILE[:length])
+
+
+def test_a_file_of_another_version_is_refused() -> None:
+    header, parts = unpack(FILE)
+    job = json.loads(parts[0].data)
+    for field, value, reason in (
+        ("made_by", "ascend_rt 0", "made_by is 'ascend_rt 0'; expected 'ascend_rt 1': compile it again"),
+        ("name", "other", "name is 'other', and 'step' in the header"),
+    ):
+        other = Partition(PartitionType.FLOW_MODEL, json.dumps(job | {field: value}).encode())
+        with pytest.raises(ge.ModelFileError, match=reason):
+            ge.Model.from_bytes(pack(header, [other, *parts[1:]]))
 
 
 @pytest.mark.parametrize(
