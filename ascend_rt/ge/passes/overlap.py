@@ -6,7 +6,8 @@ end of the step behind it. What is never done:
     calls of a communicator change their order
     a kernel that waits for a call is put before one that an earlier listed call needs: so ranks whose kernels take
     other times than predicted still cannot wait for one another in a circle
-    the peak of the graph's own memory grows beyond what it was, or ascend_rt.memoryCap
+    the peak of the graph's own memory grows beyond what it was, or ascend_rt.memoryCap: neither that at the predicted
+    times nor the planned one
     the predicted step gets longer
 
 Where an order of kernels would break the last two it is undone: kernels stay in the order they were queued in, and only
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from ..costs import Cost
 from ..graph import Graph
+from ..memory.plan import MemoryOptions, plan_memory
 from ..nodes import Collective, Copy, Node, Role
 from ..timeline import Timeline, simulate
 from ..tying import Needs, needs_of, tasks_of, tied
@@ -38,14 +40,21 @@ def overlap(graph: Graph, terms: Terms) -> Graph:
     """Move calls to streams of their own, and kernels so that calls are hidden."""
     if not any(node.communicator for node in graph.nodes):
         return graph
-    before = _tried(graph, terms)
-    most = max(before.peak, terms.options.value("ascend_rt.memoryCap"))
+    before, cap = _tried(graph, terms), terms.options.value("ascend_rt.memoryCap")
+    most = max(before.peak, cap)
     orders = (False,) if terms.options.value("ge.topoSortingMode") == "3" else (True, False)
     for moves_kernels in orders:
         after = _tried(_scheduled(graph, terms, moves_kernels, most), terms)
-        if after.peak <= most and after.timeline.step_us < before.timeline.step_us * (1 - 1e-6):
+        is_faster = after.timeline.step_us < before.timeline.step_us * (1 - 1e-6)
+        if is_faster and after.peak <= most and _planned_peak(after.graph) <= max(_planned_peak(graph), cap):
             return graph.replace(_did(before, after, moves_kernels), nodes=after.graph.nodes)
     return graph
+
+
+def _planned_peak(graph: Graph) -> int:
+    """The bytes that the graph's own buffers take: whatever times tasks take, so more than are in use at the predicted
+    ones where streams are free to run apart."""
+    return plan_memory(graph, MemoryOptions(effort=0)).peak
 
 
 def peak_nbytes(graph: Graph, timeline: Timeline) -> int:
