@@ -38,12 +38,13 @@ class Network:
 
     weights    one array for each layer
     empty      makes the arrays between kernels, from their shape
+    data       the communicator over which gradients are averaged
     """
 
     def __init__(self, comm: rt.Communicator, layers: int, width: int, rows: int) -> None:
         random = np.random.default_rng([7, comm.rank])
-        self.comm, self.width = comm, width
-        self.empty: Callable[[tuple[int, ...]], Array] = rt.empty
+        self.data, self.width = comm, width
+        self.empty: Callable[..., Array] = rt.empty
         self.x, self.wanted = (rt.array(random.random((rows, width), np.float32)) for _ in range(2))
         self.weights = [rt.empty((width, width)) for _ in range(layers)]
         self.reset()
@@ -57,9 +58,17 @@ class Network:
     def bits(self) -> bytes:
         return b"".join(weight.tobytes() for weight in self.weights)
 
-    def queue(self, stream: rt.Stream, average: Average, averaged: Average = lambda gradient: None) -> None:
-        """One step.  average: called with each gradient once what computes it is queued; averaged: once its average is
-        needed, in the same order."""
+    def layer_done(self, gradient: Array) -> Array | None:
+        """All gradients of a layer, if this was the last of them: there is one."""
+        return gradient
+
+    def queue_kernels(self, stream: rt.Stream) -> None:
+        """One step without communication."""
+        self.queue(stream, lambda gradient: None)
+
+    def queue(self, stream: rt.Stream, average: Average, averaged: Average = lambda layer: None) -> None:
+        """One step.  average: called with each gradient once what computes it is queued; averaged: with all those of a
+        layer once their averages are needed, in the same order."""
         outs = [self.x]
         for weight in self.weights:
             outs.append(self.empty(self.x.shape))

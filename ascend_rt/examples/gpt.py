@@ -99,10 +99,19 @@ class GPT:
     tokens, targets       (sequences, size.tokens) of int64: what this rank works on, and what comes next; to be filled
     scores                (sequences, size.tokens, size.vocabulary), once a forward pass is done
     loss                  one element: the mean over all sequences of the data group, once a step is done
+    parts                 gradients of what is behind the blocks and of each block, from the last to the first, and
+                          of the embedding with the loss: one array each
+    state                 all that a step goes by and changes
     empty                 makes the arrays between kernels, from shape and dtype; rt.empty unless set otherwise
+    average, complete     queue the average over the data group, or the sum over the tensor group, of an array in place
+
+    Gradients lie in the order in which the backward pass has them, the loss behind them: so what is averaged in one
+    call is one array.
     """
 
     empty: Callable[[tuple[int, ...], Any], Array]
+    average: Callable[[Array], None]
+    complete: Callable[[Array], None]
 
     def __init__(
         self, grid: Grid, stream: rt.Stream, sequences: int, size: Size, seed: int, dtype: npt.DTypeLike = np.float32
@@ -113,10 +122,11 @@ class GPT:
         self.grid, self.stream, self.size, self.dtype = grid, stream, size, np.dtype(dtype)
         self.empty = rt.empty
         self._draw_weights(seed)
-        self._averages, self._steps = rt.zeros((2, self._flat.size), dtype), rt.zeros(1, np.int64)
+        self.average, self.complete = self._average_over_data, self._sum_over_tensor
+        self._averages, self._steps = rt.zeros((2, self._flat.size), dtype), rt.zeros(len(self.parts), np.int64)
+        self.state = [self._flat, self._averages, self._steps]
         self.tokens, self.targets = (rt.zeros((sequences, size.tokens), np.int64) for _ in range(2))
         self.scores = rt.zeros((*self.tokens.shape, size.vocabulary), dtype)
-        self.loss = rt.zeros(1, dtype)
 
     def _draw_weights(self, seed: int) -> None:
         """Every rank draws all weights and keeps its part, so the model does not depend on the grid."""
@@ -124,19 +134,36 @@ class GPT:
         for name, (shape, axis, deviation, start) in parameters(self.size).items():
             whole = random.normal(start, deviation, shape)
             mine[name] = whole if axis is None else np.split(whole, tensor.size, axis)[tensor.rank]
-        shapes = {name: x.shape for name, x in mine.items()}
-        self._flat = rt.array(np.concatenate([x.reshape(-1) for x in mine.values()]).astype(self.dtype))
-        self._flat_gradients = rt.zeros(self._flat.size, self.dtype)
-        self.weights, self.gradients = views(self._flat, shapes), views(self._flat_gradients, shapes)
+        shapes = {name: mine[name].shape for name in reversed(mine)}
+        self._flat = rt.array(np.concatenate([mine[name].reshape(-1) for name in shapes]).astype(self.dtype))
+        flat_gradients = rt.zeros(self._flat.size + 1, self.dtype)
+        self.loss = flat_gradients[-1:]
+        self.weights, self.gradients = views(self._flat, shapes), views(flat_gradients[:-1], shapes)
+        ends = [name for name in shapes if name == "norm.gain" or name.endswith("norm1.gain")]
+        cuts = np.cumsum([math.prod(shape) for shape in shapes.values()])[[[*shapes].index(name) for name in ends]]
+        self.parts = np.split(flat_gradients, cuts)
 
     def step(self, rate: float) -> None:
         """Queue a step of training: forward, backward, and Adam on the gradients' averages over the data group."""
+        self.slopes()
+        for part in self.parts:
+            self.update(part, rate)
+
+    def slopes(self) -> None:
+        """Queue forward and backward pass: loss and gradients, and their averages."""
         backward = self.forward()
         d_scores = self._like(self.scores)
         self._queue(kernels.cross_entropy, [self.scores, self.targets], [self.loss, d_scores])
-        self.grid.data.all_reduce(self.loss, op="avg", stream=self.stream)
         backward(d_scores)
-        read, updated = [self._flat_gradients], [self._flat, *self._averages, self._steps]
+        self.average(self.loss)
+
+    def update(self, part: Array, rate: float) -> None:
+        """Queue Adam on the weights of one of `parts`."""
+        number = next(number for number, other in enumerate(self.parts) if other is part)
+        start = sum(other.size for other in self.parts[:number])
+        mine = slice(start, min(start + part.size, self._flat.size))
+        read = [part[: mine.stop - mine.start]]
+        updated = [self._flat[mine], *self._averages[:, mine], self._steps[number : number + 1]]
         self.stream.launch(kernels.adam, *read, *updated, rate, DECAYS, reads=read + updated, writes=updated)
 
     def forward(self) -> Backward:
@@ -171,7 +198,7 @@ class GPT:
         """x + bias + the sum over the tensor group of inside(norm(x))."""
         normal, norm_backward = self._norm(norm, x)
         y, inside_backward = inside(normal)
-        self.grid.tensor.all_reduce(y, stream=self.stream)
+        self.complete(y)
         out = self._like(x)
         self._queue(kernels.add_bias, [y, self.weights[bias], x], [out])
 
@@ -179,7 +206,7 @@ class GPT:
             self._queue(kernels.bias_backward, [d_out], self._slopes(bias))
             self._average(bias)
             d_normal = inside_backward(d_out)
-            self.grid.tensor.all_reduce(d_normal, stream=self.stream)
+            self.complete(d_normal)
             d_inside, d_x = norm_backward(d_normal), self._like(x)
             self._queue(np.add, [d_out, d_inside], [d_x])
             return d_x
@@ -248,8 +275,15 @@ class GPT:
         self.stream.launch(kernel, *reads, *writes, reads=reads, writes=writes)
 
     def _average(self, *names: str) -> None:
-        for name in names:
-            self.grid.data.all_reduce(self.gradients[name], op="avg", stream=self.stream)
+        """names: in the order of parameters()."""
+        for name in reversed(names):
+            self.average(self.gradients[name])
+
+    def _average_over_data(self, x: Array) -> None:
+        self.grid.data.all_reduce(x, op="avg", stream=self.stream)
+
+    def _sum_over_tensor(self, x: Array) -> None:
+        self.grid.tensor.all_reduce(x, stream=self.stream)
 
     def _slopes(self, *names: str) -> list[Array]:
         return [self.gradients[name] for name in names]

@@ -47,6 +47,7 @@ class Costs:
     ranks       of the job: they share the cores
     algorithms  of collectives, by name of the call; mesh where nothing is said
     task_us     what every task costs beyond itself
+    late_us     by the job's ranks of a communicator, how much later than emulated links say its calls end
     """
 
     kernels: Mapping[int, float] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class Costs:
     ranks: int = 1
     algorithms: Mapping[str, str] = field(default_factory=dict)
     task_us: float = 0.0
+    late_us: Mapping[tuple[int, ...], float] = field(default_factory=dict)
 
     @property
     def cores(self) -> float:
@@ -86,7 +88,8 @@ class Costs:
         work = self.machine.predicted_us(call, algorithm, group.size, nbytes)
         latency_us, us_per_byte = self._link(group)
         rounds, carried = _on_links(call, algorithm, group.size, root)
-        least = (rounds * latency_us + carried * nbytes * us_per_byte) if us_per_byte else 0.0
+        late_us = self.late_us.get(tuple(group.world_ranks), 0.0)
+        least = (rounds * latency_us + carried * nbytes * us_per_byte + late_us) if us_per_byte else 0.0
         return self._plus_task(Cost(work, least))
 
     def copied_us(self, nbytes: float) -> float:

@@ -8,6 +8,8 @@ from pathlib import Path
 import graph_step
 import pytest
 
+from ascend_rt.settings import LinksOf
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "graph_step.py"
 HCCL_RUN = str(Path(sys.executable).with_name("hccl-run"))
 TIMES = ["eager_ms", "captured_ms", "hand_ms", "optimised_ms", "predicted_ms"]
@@ -16,22 +18,31 @@ BYTES = ["peak_bytes", "bound_bytes", "no_reuse_bytes"]
 
 @pytest.mark.processes
 @pytest.mark.thorough
-def test_one_line_of_json() -> None:
-    command = [HCCL_RUN, "-n", "2", "--no-prefix", str(SCRIPT), "--json", "--rounds", "2", "--rows", "320"]
+@pytest.mark.parametrize("options", ["--rows 320", "--step gpt --rows 4", "--step small --no-link"])
+def test_one_line_of_json(options: str) -> None:
+    command = [HCCL_RUN, "-n", "2", "--no-prefix", str(SCRIPT), "--json", "--rounds", "2", *options.split()]
     job = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert job.returncode == 0, job.stderr
     [line] = [json.loads(line) for line in job.stdout.splitlines()]
     assert list(line) == ["ranks", *TIMES, "bits_equal", *BYTES]
     assert line["ranks"] == 2 and line["bits_equal"] is True
-    assert min(line[name] for name in TIMES) > graph_step.LINK_MS
-    assert line["eager_ms"] > graph_step.LAYERS * graph_step.LINK_MS
+    assert min(line[name] for name in TIMES) > 0
+    assert "--no-link" in options or line["eager_ms"] > graph_step.LINK_MS
     assert line["bound_bytes"] <= line["peak_bytes"] <= 0.6 * line["no_reuse_bytes"]
-    assert "communication is" in job.stderr
+    assert "communication / eager: " in job.stderr and "awake: " in job.stderr
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_a_gradient_takes_the_link_as_long_for_any_number_of_ranks(ranks: int) -> None:
-    rate, latency = graph_step.link_of(ranks).removesuffix("us").split("B/s,")
+def test_gradients_take_the_link_as_long_for_any_number_of_ranks(ranks: int) -> None:
+    rate, latency = graph_step.link_of_layers(ranks).removesuffix("us").split("B/s,")
     carried = 2 * graph_step.WIDTH**2 * 4 / ranks
-    assert carried / float(rate) * 1e3 + float(latency) / 1e3 == pytest.approx(graph_step.LINK_MS, rel=1e-6)
+    one_ms = carried / float(rate) * 1e3 + float(latency) / 1e3
+    assert graph_step.LAYERS * one_ms == pytest.approx(graph_step.LINK_MS, rel=1e-6)
+
+
+@pytest.mark.proof
+def test_the_ranks_of_a_gpt_are_nearer_than_its_copies() -> None:
+    links = LinksOf()(graph_step.link_of_gpt(4))
+    far, *near = [links.between(*pair).bytes_per_second for pair in ((0, 2), (0, 1), (2, 3))]
+    assert near == [graph_step.NEAR * far] * 2

@@ -110,6 +110,14 @@ def test_a_mesh_on_emulated_links_costs_what_the_links_page_says(name, communica
     assert costs.of(call(0, 1, communicator, name), GROUPS).least_us == pytest.approx(us)
 
 
+def test_calls_over_links_are_as_late_as_was_measured_of_their_ranks():
+    late = Costs(links=LinksOf()("1GB/s,5us"), late_us={(0, 2): 70.0})
+    for communicator, us in (("half", 0.0), ("other", 70.0)):
+        on_time = Costs(links=late.links).of(call(0, 1, communicator), GROUPS)
+        assert late.of(call(0, 1, communicator), GROUPS).least_us == pytest.approx(on_time.least_us + us)
+    assert Costs(late_us=late.late_us).of(call(0, 1, "other"), GROUPS).least_us == 0
+
+
 def test_kernels_cost_what_was_measured_and_calls_what_the_machine_takes():
     machine = Machine(4, SHIPPED)
     costs = Costs({0: 12.0}, machine, ranks=2, task_us=1.5)
