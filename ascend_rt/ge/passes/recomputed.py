@@ -16,7 +16,7 @@ from ..costs import Costs
 from ..graph import Graph
 from ..memory.lifetimes import may_overwrite
 from ..memory.placement import ALIGNMENT
-from ..nodes import Node
+from ..nodes import Node, Span
 from ..tying import tasks_of, tied
 from .moving import Place, moved
 from .sources import Source, Sources, own_buffers
@@ -148,11 +148,11 @@ class Recomputed:
         return np.cumsum(change)[:-1]
 
     def _is_taken_over(self, buffer: str, last: int) -> bool:
-        node = self.listed[last].node
+        node, nbytes = self.listed[last].node, self.program.nbytes.get(buffer, 0)
         return any(
             self.lives[span.buffer][0] == last
-            and self.program.nbytes.get(span.buffer) == self.program.nbytes.get(buffer)
-            and may_overwrite(node, buffer, span.buffer)
+            and self.program.nbytes.get(span.buffer) == nbytes
+            and may_overwrite(node, Span(buffer, 0, nbytes), Span(span.buffer, 0, nbytes))
             for span in node.writes
         )
 
