@@ -8,6 +8,7 @@ from ascend_rt import ge
 from ascend_rt.ge import timeline
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
+from ascend_rt.ge.passes import optimise_ranks
 from ascend_rt.ge.passes.overlap import overlap, peak_nbytes
 from ascend_rt.ge.passes.terms import Terms
 from ascend_rt.settings import LinksOf
@@ -145,3 +146,18 @@ def test_streams_for_communication_are_as_many_as_allowed(text, streams):
     after = overlap(graph, Terms(even_costs(graph), options=Options({"ge.streamMaxParallelNum": text})))
     assert len(after.streams) == streams
     assert set(after.groups) == {WORLD, "other"}
+
+
+def test_gradients_are_fused_and_overlap_at_once():
+    """Buckets are chosen for overlap: less time than with either of the two passes alone, and than in one bucket."""
+    graphs = {rank: training(rank, 2, 12, 1000) for rank in range(2)}
+    kernels = {node.id: 100.0 for node in graphs[0].of_kind("kernel")}
+    costs = Costs(kernels, links=LinksOf()("40MB/s,150us"), ranks=2)
+    times = {}
+    for off in ("all_reduce_fusion", "overlap", ""):
+        options = Options({"ge.disableOptimizations": off} if off else {})
+        after = optimise_ranks(graphs, options, costs=dict.fromkeys(graphs, costs))
+        times[off] = timeline.simulate(after[0], costs).step_us
+    check_same_bits([*graphs.values()], [*after.values()], 2, inputs([*graphs.values()], 2))
+    assert times[""] < min(times["all_reduce_fusion"], times["overlap"])
+    assert 1 < len(after[0].of_kind("collective")) < 12
