@@ -29,11 +29,12 @@ from ascend_rt import ge
 def build(rank, size):
     b = ge.Builder(rank, {{"world": range(size)}})
     x = b.input("x", (20000,))
-    for layer in range({LAYERS}):
-        gradient = b.empty(f"gradient{{layer}}", (20000,))
+    gradients = [b.empty(f"gradient{{layer}}", (20000,)) for layer in range({LAYERS})]
+    for layer, gradient in enumerate(gradients):
         b.copy(gradient, x)
         b.kernel(operator.imul, gradient, layer + rank, reads=[gradient], writes=[gradient])
         b.all_reduce("world", gradient)
+    for layer, gradient in enumerate(gradients):
         b.copy(b.output(f"total{{layer}}", (20000,)), gradient)
     return b.graph("step")
 """
