@@ -105,7 +105,7 @@ def _compile(given: argparse.Namespace, command: str) -> None:
     if (given.raw_ge_options, given.kernel_times, given.link) != (None, None, None):
         refuse_ranks(graphs)  # or a pass would meet what is not there
         graphs = _optimised(given, graphs)
-    options = MemoryOptions(reuse=not given.disable_reuse_memory)
+    options = MemoryOptions(reuse=False) if given.disable_reuse_memory else None
     model = compile_model(Path(given.output).name, graphs, options, command)
     path = Path(f"{given.output}.om")
     path.write_bytes(model.to_bytes())

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..acl.stream import Stream
     from ..hccl.communicator import Communicator
     from .across.agree import Agreement
+    from .memory.plan import MemoryOptions
     from .task_groups import TaskGroups
 
 Array = npt.NDArray[Any]
@@ -86,6 +87,8 @@ class Graph:
         """who has compared graphs with this rank, before its first launch"""
         self.task_groups: TaskGroups | None = None
         """of a capture that had some, for ge.update"""
+        self.memory_options: MemoryOptions | None = None
+        """what ge.optimise was told of how its memory is to be planned"""
         self.is_destroyed = False
         self._call_changes: set[str] = set()
         """communicators whose calls were updated since the graphs were compared"""
@@ -177,6 +180,7 @@ class Graph:
             communicators=self.communicators,
         )
         graph.check()
+        graph.memory_options = self.memory_options
         if nodes is None and self.task_groups is not None:
             graph.task_groups = self.task_groups.of_another_graph()
         return graph

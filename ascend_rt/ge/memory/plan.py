@@ -10,7 +10,7 @@ used where they lie (zero copy); with the switches below their bytes serve the g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,9 +144,10 @@ class MemoryPlan:
 def plan_memory(graph: "Graph", options: MemoryOptions | None = None) -> MemoryPlan:
     """Offsets for the buffers that are the graph's own. Blocks nobody, moves nothing; the same for the same graph.
 
-    ValueError: the options name a buffer that the graph has not, or not in that role.
+    options: by default what ge.optimise was told. ValueError: they name a buffer that the graph has not, or not in that
+    role.
     """
-    options = options or MemoryOptions()
+    options = options or graph.memory_options or MemoryOptions()
     _check(graph, options)
     inputs, outputs = set(options.input_reuse), set(options.output_reuse)
     names = [
@@ -218,7 +219,7 @@ def memory_for(graph: "Graph", memory: DeviceMemory) -> dict[str, Bytes]:
     """
     if all(name in graph.memory for name in graph.buffers):
         return {}
-    plan = plan_memory(graph, MemoryOptions(effort=0))
+    plan = plan_memory(graph, replace(graph.memory_options or MemoryOptions(), effort=0))
     if plan.peak > room(memory):
         plan = plan_memory(graph)
     placed = plan.memory(_reserve(plan, memory)) if plan.peak else {}
@@ -258,7 +259,7 @@ def explain(plan: MemoryPlan, memory: DeviceMemory, fits: int) -> str:
         f"hccl-run --hbm.",
     ]
     if not plan.options.reuse and plan.bound < plan.total_size:
-        lines.append("Memory reuse is switched off (MemoryOptions.reuse).")
+        lines.append("Memory reuse is switched off (MemoryOptions.reuse, ge.exec.disableReuseMemory).")
     return "\n".join(lines)
 
 

@@ -115,7 +115,7 @@ class Model:
 def compile_model(
     name: str, graphs: Mapping[int, Graph], options: MemoryOptions | None = None, command: str = ""
 ) -> Model:
-    """The graphs of ranks 0, 1, ..., checked together and their memory planned.
+    """The graphs of ranks 0, 1, ..., checked together and their memory planned; options: as of plan_memory.
 
     HcclError (HCCL_E_PARA): they do not fit together. ValueError: ranks are missing, a graph has what cannot be written
     down or cannot be planned.

@@ -9,6 +9,8 @@ from ...hccl.named_groups import WORLD_GROUP
 from ..buckets import Indices, Percentages, Strategy
 from ..costs import Costs
 from ..graph import Graph
+from ..memory.asked import memory_options
+from ..memory.plan import MemoryOptions
 from ..options import Options
 from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces
@@ -48,7 +50,8 @@ def optimise(
     them kernels are taken to last as long as loading and storing what they use. agree: how ranks come to know what all
     know, by default through the graph's communicators. A graph in which tasks race is left as it is.
 
-    ValueError: the graph has no communicators here, and `agree` was not given; HcclError as all_gather.
+    ValueError: the graph has no communicators here, and `agree` was not given; OptionError: it has no input or output
+    of an index in the options; HcclError as all_gather.
     """
     if agree is None and graph.groups.keys() - graph.communicators.keys():
         text = f"graph {graph.name!r} has no communicators here; bind it, or optimise_ranks the graphs of all ranks"
@@ -62,6 +65,10 @@ def optimise(
     for name, run in PASSES.items():
         if terms.options.is_on(name):
             graph = run(graph, terms)
+    asked_for = memory_options(terms.options, graph)
+    if asked_for != MemoryOptions():
+        graph = graph.replace(f"memory: to be planned with {asked_for}")
+        graph.memory_options = asked_for
     return graph
 
 
