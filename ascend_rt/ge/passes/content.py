@@ -1,10 +1,11 @@
 """What becomes of the content of memory: who reads what a task has written, and whether it is still there."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from ..graph import Graph
-from ..nodes import Collective, Node, Role, Span, View
+from ..nodes import Collective, Copy, Kernel, Node, Role, Span, Task, Transfer, View, views
 from ..tying import tasks_of
 
 
@@ -48,7 +49,7 @@ class Tasks:
             if node.is_opaque:
                 return None
             found += [(at, read) for read in node.reads if read.overlaps(span)]
-            if any(write.covers(span) for write in node.writes):
+            if any(write.covers(span) and _is_filled(node, write) for write in node.writes):
                 return found
         return found if self._roles[span.buffer] is Role.INTERMEDIATE else None
 
@@ -63,6 +64,26 @@ class Tasks:
         return self.is_unwritten(first, last, span) and not any(
             read.overlaps(span) for node in between for read in node.reads
         )
+
+
+def _is_filled(node: Node, write: Span) -> bool:
+    """Whether a task stores every byte from the first to the last that it writes there: what was there before shows
+    through the gaps of an array that is not contiguous, and between blocks that differ in count."""
+    task = node.task
+    if isinstance(task, Copy):
+        return task.rows == 1 or task.to_pitch == task.nbytes
+    if isinstance(task, Collective) and task.split is not None:
+        return False
+    return all(view.strides is None for view in _arrays(task) if view.span.overlaps(write))
+
+
+def _arrays(task: Task) -> Iterator[View]:
+    if isinstance(task, Kernel):
+        yield from views((task.arguments, dict(task.keywords)))
+    elif isinstance(task, Collective):
+        yield from views((task.x, task.out))
+    elif isinstance(task, Transfer):
+        yield from (message.view for message in task.messages)
 
 
 def flat(view: View, first: int = 0, count: int | None = None) -> View:

@@ -79,8 +79,10 @@ class _Run:
             with np.errstate(over="ignore"):
                 task.function(*self.arrays(rank, task.arguments), **self.arrays(rank, dict(task.keywords)))
         elif isinstance(task, ge.Copy):
-            assert task.rows == 1
-            self.bytes(rank, task.to)[:] = self.bytes(rank, task.source)
+            to, source = self.bytes(rank, task.to), self.bytes(rank, task.source)
+            for row in range(task.rows):
+                beginning = row * task.source_pitch
+                to[row * task.to_pitch :][: task.nbytes] = source[beginning : beginning + task.nbytes]
         elif isinstance(task, ge.Memset):
             self.bytes(rank, task.to)[:] = task.value
         return [(rank, id)]

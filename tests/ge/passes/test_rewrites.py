@@ -115,6 +115,28 @@ def test_a_call_whose_result_nobody_reads_is_dropped_if_that_is_so_on_all_ranks(
     assert after("dead_communication", written(lambda writer: write(writer, 1))) == [("all_reduce", COUNT)]
 
 
+def test_what_shows_through_the_gaps_of_what_is_written_later_is_read():
+    def kernel(writer):
+        ends = ge.View("t", 0, "float32", (2,), ((COUNT - 1) * 4,), 4)  # the first and the last element
+        writer.kernel(scale, ends, writer.view("x", count=2), by=2)
+
+    def copy(writer):
+        x, t = writer.view("x").span, writer.view("t").span
+        task = ge.Copy(t, x, 4, rows=2, to_pitch=(COUNT - 1) * 4, source_pitch=(COUNT - 1) * 4)
+        writer.add("copy", task, [x], [t])
+
+    def write(writer, over):
+        writer.call("all_reduce", writer.view("x"), writer.view("t"))
+        over(writer)
+        writer.kernel(accumulate, writer.view("y"), writer.view("t"))
+
+    for over in (kernel, copy):
+        assert after("dead_communication", written(lambda writer, over=over: write(writer, over)))[0] == (
+            "all_reduce",
+            COUNT,
+        )
+
+
 @pytest.mark.parametrize("call", ["all_gather", "broadcast"])
 def test_a_narrowing_cast_goes_first_if_it_is_the_only_reader(call):
     def write(writer, other_reader=False):
