@@ -135,20 +135,12 @@ def random_lives(count: int, seed: int) -> tuple[list[int], Matrix]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_sixty_buffers_are_near_the_bound(seed: int) -> None:
-    sizes, before = random_lives(60, seed)
+@pytest.mark.parametrize("count, most", [(60, 1.03), pytest.param(400, 1.06, marks=pytest.mark.thorough)])
+def test_many_buffers_are_near_the_bound(count: int, most: float, seed: int) -> None:
+    sizes, before = random_lives(count, seed)
     placement = place(sizes, before)
     assert_sound(sizes, before, placement)
-    assert placement.peak <= 1.03 * placement.bound
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(10))
-def test_four_hundred_buffers_are_near_the_bound(seed: int) -> None:
-    sizes, before = random_lives(400, seed)
-    placement = place(sizes, before)
-    assert_sound(sizes, before, placement)
-    assert placement.peak <= 1.06 * placement.bound
+    assert placement.peak <= most * placement.bound
 
 
 def test_the_same_arguments_give_the_same_placement() -> None:
