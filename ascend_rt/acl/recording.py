@@ -10,7 +10,7 @@ they forbid, in which threads, is decided here too.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..diag.call_site import call_site
 from .errors import (
@@ -41,6 +41,16 @@ class Mode(IntEnum):
     """in none"""
 
 
+class Launch(NamedTuple):
+    """A function of the program, as Stream.launch was given it."""
+
+    function: Callable[..., object]
+    arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+    reads: Sequence[Any] | None
+    writes: Sequence[Any] | None
+
+
 class Recorder(Protocol):
     """Takes down what is queued. Each call is one task behind those of its stream; nothing is carried out."""
 
@@ -50,15 +60,7 @@ class Recorder(Protocol):
     why_invalid: str
     """what was done that is forbidden, and where; "" if nothing was"""
 
-    def kernel(
-        self,
-        stream: Stream,
-        function: Callable[..., object],
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        reads: Sequence[Any] | None,
-        writes: Sequence[Any] | None,
-    ) -> None: ...
+    def kernel(self, stream: Stream, launched: Launch) -> None: ...
     def copy(
         self, stream: Stream, to: int, to_pitch: int, source: int, source_pitch: int, nbytes: int, rows: int, keep: Any
     ) -> None: ...
@@ -136,7 +138,7 @@ class RecordedStream(Stream):
         writes: Sequence[Any] | None = None,
         **keywords: Any,
     ) -> None:
-        self.recorder.kernel(self, function, arguments, keywords, reads, writes)
+        self.recorder.kernel(self, Launch(function, arguments, keywords, reads, writes))
 
     def copy(self, to: int, source: int, nbytes: int, keep: Any, /) -> None:
         self.recorder.copy(self, to, nbytes, source, nbytes, nbytes, 1, keep)

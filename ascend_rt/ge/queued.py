@@ -3,13 +3,14 @@
 While it lasts only addresses are known: two arrays may turn out to be of one allocation.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..acl import device as local
 from ..acl.handles import Live
+from ..acl.recording import Launch
 from ..acl.stream import Stream
 from ..hccl.types import OP_NAMES, dtype_name
 from .fusion import current_mark
@@ -49,15 +50,8 @@ class Taker:
     def _queue(self, stream: Stream, name: str, make: Callable[[Pieces], Uses]) -> None:
         raise NotImplementedError
 
-    def kernel(
-        self,
-        stream: Stream,
-        function: Callable[..., object],
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        reads: Sequence[Any] | None,
-        writes: Sequence[Any] | None,
-    ) -> None:
+    def kernel(self, stream: Stream, launched: Launch) -> None:
+        function, arguments, keywords, reads, writes = launched
         given = list(_arrays((arguments, keywords)))
         if reads is None and writes is None:
             is_opaque = not given
