@@ -30,6 +30,7 @@ from .node_index import NodeIndex
 from .nodes import Buffer, Collective, Node, Role
 from .order import Order
 from .placement import address_of, dtype_named
+from .task_bounds import check_bounds
 
 if TYPE_CHECKING:
     from ..acl.stream import Stream
@@ -136,17 +137,13 @@ class Graph:
         return [edge for edge in self.data_edges() if not self.order.before(edge.before, edge.after)]
 
     def check(self) -> None:
-        """ValueError if it contradicts itself: an unknown buffer or communicator, bytes outside of a buffer, no
-        order, a fusion that does not exist."""
+        """ValueError if it contradicts itself: an unknown buffer or communicator, bytes outside of a buffer, more
+        elements than an array has, no order, a fusion that does not exist."""
         _ = self.order
         for node in self.nodes:
-            for span in (*node.reads, *node.writes):
-                buffer = self.buffers.get(span.buffer)
-                if buffer is None or not 0 <= span.start <= span.stop <= buffer.nbytes:
-                    has = "which the graph has not" if buffer is None else f"which has {buffer.nbytes} bytes"
-                    raise ValueError(f"{span} is used, {has}: {node}")
             if node.communicator is not None and node.communicator not in self.groups:
                 raise ValueError(f"communicator {node.communicator!r} is used, which the graph has not: {node}")
+            check_bounds(node, self.buffers, self.groups)
             if isinstance(node.task, Collective):
                 check_fusion(node.task.fusion, node.task.fusion_id, str(node))
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ascend_rt import ge
 from ascend_rt.ge.om.header import Header, Partition, PartitionType, pack, unpack
+from ascend_rt.ge.om.model import RankModel
 from ascend_rt.hccl import HcclError
 
 pytestmark = pytest.mark.proof
@@ -216,3 +217,23 @@ def test_any_change_of_a_value_is_read_or_refused(seed: int, times: int) -> None
             at[key] = copy.deepcopy(draw.choice(VALUES))
 
     read_all(changed(change))
+
+
+FORGED = {
+    "more rows than there are": ("copy", {"rows": 2, "to_pitch": 8, "source_pitch": 8}, "2 rows of 400 bytes, 8 apart"),
+    "a pitch that goes back": ("copy", {"rows": 2, "to_pitch": -8, "nbytes": 8}, "2 rows of 8 bytes, -8 apart"),
+    "a copy of more than there is": ("copy", {"nbytes": 401}, "1 rows of 401 bytes, 0 apart, leave h"),
+    "a call of more than there is": ("collective", {"count": 101}, "x has not the 101 elements that are used"),
+    "a call of less than nothing": ("collective", {"count": -1}, "x has not the -1 elements that are used"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_task_that_leaves_its_buffers_is_refused_whatever_the_checksum_says(forged: str) -> None:
+    kind, changes, why = FORGED[forged]
+    form = copy.deepcopy(model().ranks[0].form)
+    task = next(node["task"] for node in form["nodes"] if node["kind"] == kind)
+    assert set(changes) <= set(task)
+    task.update(changes)
+    with pytest.raises(ge.ModelFileError, match=f"the graph cannot be read: .*{why}"):
+        _ = RankModel(form, model().ranks[0].plan, {}).graph
