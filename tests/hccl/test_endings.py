@@ -115,13 +115,17 @@ def test_a_stopped_rank_is_ended_before_anybody_raises(ranks: RankPool) -> None:
     assert "rank 1" in ended.stderr and "is stopped" in ended.stderr
 
 
+SOON_S = 5.0
+"""A machine that stalls for a second may take so long over what takes milliseconds."""
+
+
 def interrupt_a_wait(comm: rt.Communicator) -> Any:
     if comm.rank == 1:
         until_it_has_ended(comm)
         with pytest.raises(rt.HcclError) as error:
             comm.all_reduce(rt.zeros(100))
         return error.value.name, error.value.ranks, "rank 0 was interrupted inside a collective" in str(error.value)
-    handled = threading.Event()
+    handled, sent = threading.Event(), []
     signal.signal(signal.SIGALRM, lambda number, frame: handled.set())
 
     def interrupt() -> None:
@@ -130,12 +134,14 @@ def interrupt_a_wait(comm: rt.Communicator) -> Any:
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGALRM)
         handled.wait()
+        sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
         comm.all_reduce(rt.zeros(100))
+    assert time.monotonic() - sent[0] < SOON_S
     thread.join()
     with pytest.raises(rt.HcclError) as later:
         comm.barrier()

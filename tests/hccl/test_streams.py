@@ -310,9 +310,11 @@ def interrupt_synchronize(comm: rt.Communicator) -> Any:
         comm.all_reduce(x)
         return x[1]
     go = gate(stream)
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         stream.synchronize()
+    assert time.monotonic() - started < 5  # the gate stays shut, so nothing but the interrupt ends it
     go.set()
     comm.barrier()
     comm.all_reduce(x, stream=stream)
