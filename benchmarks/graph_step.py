@@ -52,7 +52,9 @@ from ascend_rt.ge.timeline import simulate
 
 LAYERS, WIDTH = 12, 256
 LINK_MS, GPT_LINK_MS, LATENCY_US = 48.0, 72.0, 20.0
-NEAR = 16  # 392 GB/s of HCCS within a server of eight, 25 GB/s of RoCE for a rank between them
+# A guess: 392 GB/s of all HCCS links of a rank, a figure without a primary source, beside 25 GB/s of RoCE.  By the
+# constants in HCCL, 18.3 GB/s for a HCCS link and 20 for RDMA, it would be 1.
+NEAR = 16
 SHARE = 0.4  # of communication in the eager step
 STEPS, WARM_UP = 3, 2
 BOUNDS = {"optimised / eager": 0.72, "optimised / hand": 1.03, "off the prediction": 0.05, "awake": 0.03}
