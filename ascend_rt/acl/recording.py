@@ -266,23 +266,23 @@ def exchange_mode(mode: Mode) -> Mode:
 
 def check_unsafe(call: str) -> None:
     """AclError (107030) if a capture forbids the calling thread a call that does not keep to the order of streams."""
-    recorder = _who_forbids()
-    if recorder is not None:
-        text = f"{call} at {call_site()} does not wait for the order of streams, {_forbidden(recorder)}"
-        recorder.invalidate(text)
-        name = "ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT"
-        raise AclError(ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, f"{name} (107030): {text}")
+    name = "ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT"
+    _check(call, "does not wait for the order of streams", name, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT)
 
 
 def check_not_pageable(call: str) -> None:
     """AclError (107041) if a capture forbids the calling thread a call which uses host memory that is not of
     malloc_host: devices carry it out at once, though it is queued."""
+    name = "ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC"
+    _check(call, "uses host memory that is not of malloc_host", name, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC)
+
+
+def _check(call: str, why: str, name: str, code: int) -> None:
     recorder = _who_forbids()
     if recorder is not None:
-        text = f"{call} at {call_site()} uses host memory that is not of malloc_host, {_forbidden(recorder)}"
+        text = f"{call} at {call_site()} {why}, {_forbidden(recorder)}"
         recorder.invalidate(text)
-        name = "ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC"
-        raise AclError(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, f"{name} (107041): {text}")
+        raise AclError(code, f"{name} ({code}): {text}")
 
 
 def _who_forbids() -> Recorder | None:
