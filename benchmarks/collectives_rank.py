@@ -13,9 +13,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any, Protocol
 
+import allreduce_rank
 import numpy as np
 
 BATCHES = 5
@@ -43,14 +43,8 @@ def ramps(rank: int, count: int, size: int, make: Callable[[Array], Array]) -> t
     return make(one), make(many), make(one), make(many)
 
 
-class Ours:
+class Ours(allreduce_rank.Ours):
     """ascend_rt, on device memory."""
-
-    def __init__(self) -> None:
-        import ascend_rt as rt
-
-        self.rt, self.comm = rt, rt.init()
-        self.rank, self.size, self.barrier = self.comm.rank, self.comm.size, self.comm.barrier
 
     def calls(self, count: int) -> Calls:
         comm, on_root = self.comm, self.rank == ROOT
@@ -75,17 +69,9 @@ class Ours:
             "there and back": there_and_back,
         }
 
-    def close(self) -> None:
-        self.rt.finalize()
 
-
-class Mpi4py:
+class Mpi4py(allreduce_rank.Mpi4py):
     """mpi4py over whatever MPI it finds, on NumPy arrays."""
-
-    def __init__(self) -> None:
-        self.mpi = import_module("mpi4py.MPI")
-        self.comm = self.mpi.COMM_WORLD
-        self.rank, self.size, self.barrier = self.comm.Get_rank(), self.comm.Get_size(), self.comm.Barrier
 
     def calls(self, count: int) -> Calls:
         comm, on_root = self.comm, self.rank == ROOT
@@ -109,9 +95,6 @@ class Mpi4py:
             "all_to_all": lambda: comm.Alltoall(many, out_many),
             "there and back": there_and_back,
         }
-
-    def close(self) -> None:
-        self.mpi.Finalize()
 
 
 SIDES: dict[str, type[Side]] = {"ours": Ours, "mpi4py": Mpi4py}
