@@ -20,14 +20,6 @@ Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
-def stream() -> Iterator[rt.Stream]:
-    stream = rt.Stream()
-    yield stream
-    ge.abandon(stream)
-    stream.end()
-
-
-@pytest.fixture
 def other() -> Iterator[rt.Stream]:
     stream = rt.Stream()
     yield stream

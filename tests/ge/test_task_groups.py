@@ -21,14 +21,6 @@ pytestmark = pytest.mark.processes
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture
-def stream() -> Iterator[rt.Stream]:
-    stream = rt.Stream()
-    yield stream
-    ge.abandon(stream)
-    stream.end()
-
-
 @contextmanager
 def raises(code: int, text: str) -> Iterator[None]:
     with pytest.raises(AclError, match=rf"\({code}\): .*{text}") as raised:
