@@ -3,6 +3,7 @@
 Where pyACL has no ret, a wrong description or index gives 0 or "".
 """
 
+from pathlib import Path
 from typing import Any
 
 from ...acl.constants import aclDataType
@@ -13,6 +14,7 @@ from ...acl.return_codes import integer, returns_code, returns_value_and_code
 from ...hccl.types import DATA_TYPE_OF_ACL, dtype_name
 from ..graph import Graph
 from ..nodes import Buffer, Role
+from ..om.load import searched_last
 from .models import buffers, models, own_graph, read
 
 ACL_FORMAT_ND = 2
@@ -42,7 +44,8 @@ def get_desc(desc: int, model: int, /) -> None:
 @returns_code
 def get_desc_from_file(desc: int, path: str, /) -> None:
     """It describes this rank's graph of an .om. ret: as load_from_file."""
-    _describe(desc, own_graph(read(path)))
+    with searched_last(Path(path).parent):
+        _describe(desc, own_graph(read(path)))
 
 
 @returns_code

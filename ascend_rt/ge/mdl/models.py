@@ -16,7 +16,7 @@ from ...hccl.world import init
 from ..graph import Graph
 from ..nodes import Buffer, Role
 from ..om.errors import ModelFileError
-from ..om.load import bind, memory_for
+from ..om.load import bind, memory_for, searched_last
 from ..om.model import Model
 from ..placement import Array
 
@@ -71,8 +71,9 @@ def load_from_file(path: str, /) -> int:
 
     Where it is for several ranks, all ranks of the job call it. 145002: the file cannot be read; 545001: it is no .om
     of hccl-atc, is damaged, or for another number of ranks; acl.get_recent_err_msg says which field. 207001: no room.
+    The file's folder is searched for the modules of kernels, behind all others.
     """
-    return _load(read(path))
+    return _load_file(path)
 
 
 @returns_value_and_code
@@ -84,7 +85,7 @@ def load_from_mem(ptr: int, size: int, /) -> int:
 @returns_value_and_code
 def load_from_file_with_mem(path: str, work_ptr: int, work_size: int, weight_ptr: int, weight_size: int, /) -> int:
     """(model, ret): load_from_file. The memory is not used: models have their own."""
-    return _load(read(path))
+    return _load_file(path)
 
 
 @returns_value_and_code
@@ -129,6 +130,11 @@ def own_graph(data: bytes) -> Graph:
     if rank >= len(ranks):
         raise ModelFileError(f"the .om is for {len(ranks)} ranks, and this is rank {rank}")
     return ranks[rank].graph
+
+
+def _load_file(path: str) -> int:
+    with searched_last(Path(path).parent):
+        return _load(read(path))
 
 
 def _load(data: bytes) -> int:

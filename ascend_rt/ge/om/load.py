@@ -1,7 +1,9 @@
 """An .om in a job: this rank's graph over device memory and communicators, with nothing left to plan."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +25,28 @@ def load(path: str | Path, communicator: "Communicator | None" = None) -> Graph:
 
     communicator: of all ranks, that of rt.init() by default. Further ones that the graphs use are split off from it.
     Memory: one block of the planned size, as it was planned; arrays for inputs, outputs and constants, these with their
-    values. `graph.array(name)` is the array of a buffer.
+    values. `graph.array(name)` is the array of a buffer. Kernels: the folder of the file is searched for their modules,
+    behind all others.
 
     ModelFileError (545001): the file is no .om of ours, is damaged, or for another number of ranks; with the field that
     is wrong. DeviceMemoryError: there is no room.
     """
-    return bind(Model.from_bytes(Path(path).read_bytes()), communicator or init())
+    with searched_last(Path(path).parent):
+        return bind(Model.from_bytes(Path(path).read_bytes()), communicator or init())
+
+
+@contextmanager
+def searched_last(folder: Path) -> Iterator[None]:
+    """`import` also looks there: whoever moves an .om moves the modules of its kernels with it."""
+    place = str(folder.resolve())
+    if place in sys.path:
+        yield
+        return
+    sys.path.append(place)
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
 
 
 def bind(model: Model, communicator: "Communicator", later: Collection[str] = ()) -> Graph:
