@@ -22,11 +22,10 @@ fails, and synchronize_stream tells it on each. acl.get_recent_err_msg() has the
 # ruff: noqa: N802  the functions have their C names
 from collections.abc import Callable
 
-from ..acl.memory import Array
 from ..acl.return_codes import integer
 from ..acl.stream import Stream
 from ..plan.collectives import COLLECTIVES
-from .arguments import RefusedError, told
+from .arguments import RefusedError, address_of, told
 from .c_conventions import (
     MOST_ELEMENTS,
     Elements,
@@ -73,7 +72,7 @@ def broadcast_out_of_place(
         out = elements.at("recv", recv)
         if communicator.rank == number and send != recv:
             x = elements.at("send", send)
-            on.copy(_address(out), _address(x), x.nbytes, (out, x))
+            on.copy(address_of(out), address_of(x), x.nbytes, (out, x))
         communicator.broadcast(out, number, on)
 
     _queue("broadcast", count, dtype, comm, stream, queue)
@@ -186,7 +185,3 @@ def _issue(
     except RefusedError as error:
         communicator._refuse(COLLECTIVES[kind].number, told(error), on)
         raise
-
-
-def _address(x: Array) -> int:
-    return int(x.__array_interface__["data"][0])

@@ -15,7 +15,7 @@ from ..acl.memory import Array
 from ..acl.return_codes import integer
 from ..acl.stream import Stream
 from ..plan.split import NUMBERS
-from .arguments import RefusedError
+from .arguments import RefusedError, told
 from .c_conventions import (
     MOST_ELEMENTS,
     Elements,
@@ -80,7 +80,7 @@ def _issue_items(kind: str, items: Sequence[HcclSendRecvItem], communicator: Com
     except RefusedError as error:
         unused = np.empty(0, np.int8)
         known = [_as_item(item, unused) for item in items if item.sendRecvType in tuple(HcclSendRecvType)]
-        communicator._refuse_items(TRANSFERS[kind], known, str(error), on)
+        communicator._refuse_items(TRANSFERS[kind], known, told(error), on)
         raise
     communicator._exchange(kind, arrays, on)
 
@@ -201,7 +201,7 @@ def _queue_split(name: str, comm: int, stream: int, queue: Callable[[Communicato
         try:
             queue(to[0], on)
         except RefusedError as error:
-            to[0]._refuse(NUMBERS[name], str(error), on)
+            to[0]._refuse(NUMBERS[name], told(error), on)
             raise
 
     issue(to, call)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _EXCHANGE_FINGERPRINT = zlib.crc32(b"exchange")
 
 
-
 def settle(communicator: Communicator, tuning: Tuning, servers: Sequence[int]) -> None:
     """How a new communicator chooses; servers: the server of each rank, empty if nothing is known of servers."""
     communicator.servers = tuple(servers) or (0,) * communicator.size

@@ -17,6 +17,7 @@ from ..diag.log import open_log
 from ..plan.collectives import COLLECTIVES
 from ..plan.split import NUMBERS
 from ..settings import Settings
+from .arguments import address_of
 from .communicator import Communicator
 from .transfers import TRANSFERS, Recv, Send
 
@@ -41,7 +42,7 @@ def hccl_name(method: str) -> str:
 def in_words(value: object) -> str:
     """An argument, short enough for a line."""
     if isinstance(value, np.ndarray):
-        return f"{value.__array_interface__['data'][0]:#x} {value.dtype} count {value.size}"
+        return f"{address_of(value):#x} {value.dtype} count {value.size}"
     if isinstance(value, Stream):
         return f"{id(value):#x}"
     if isinstance(value, Send):

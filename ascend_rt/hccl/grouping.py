@@ -58,7 +58,8 @@ class _Group(threading.local):
 
 
 class Lane(Stream):
-    """Carries a batch beside the stream that waits for it and tells what has failed."""
+    """Carries a batch beside a stream that waits for it. What fails here poisons that one, which tells it: this one has
+    nothing left to tell."""
 
     def take_failure(self) -> None:
         super().take_failure()

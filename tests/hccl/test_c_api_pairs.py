@@ -14,6 +14,7 @@ pytestmark = pytest.mark.processes
 
 FP32, SUM = HcclDataType.HCCL_DATA_TYPE_FP32, HcclReduceOp.HCCL_REDUCE_SUM
 OK, PARA, PTR = HcclResult.HCCL_SUCCESS, HcclResult.HCCL_E_PARA, HcclResult.HCCL_E_PTR
+NOT_SUPPORT = HcclResult.HCCL_E_NOT_SUPPORT
 SEND, RECV = HcclSendRecvType.HCCL_SEND, HcclSendRecvType.HCCL_RECV
 
 
@@ -71,6 +72,10 @@ def test_pairs_and_splits(ranks: RankPool, size: int) -> None:
     ranks.run(size, pairs_and_splits)
 
 
+def refused_by_rank_0(code: HcclResult, words: str) -> bool:
+    return words.startswith(f"{code.name} ({int(code)}), EI0003: ") and "refused on rank 0" in words
+
+
 def wrong_arguments(comm: rt.Communicator) -> None:
     """What is wrong on rank 0 gives its code there, and comes out of the stream on both."""
     handle, stream = set_up(comm)
@@ -79,7 +84,7 @@ def wrong_arguments(comm: rt.Communicator) -> None:
     for address, count, code in ((0, 4, PTR), (x + 2, 4, PARA), (x, 999, PARA), (x, -1, PARA)):
         result = hccl.HcclSend(address, count, FP32, 1, handle, stream) if wrong else None
         assert result is code or hccl.HcclRecv(x, 4, FP32, 0, handle, stream) is OK
-        assert acl.rt.synchronize_stream(stream) != 0 and "refused on rank 0" in acl.get_recent_err_msg()
+        assert acl.rt.synchronize_stream(stream) != 0 and refused_by_rank_0(code, acl.get_recent_err_msg())
     assert hccl.HcclSend(x, 1, FP32, 2, handle, stream) is PARA and hccl.HcclSend(x, 1, FP32, 0, 0, stream) is PTR
     assert hccl.HcclBatchSendRecv([], 0, handle, stream) is PARA
     assert hccl.HcclBatchSendRecv([HcclSendRecvItem(2, x, 1, FP32, other)], 1, handle, stream) is PARA
@@ -91,6 +96,9 @@ def wrong_arguments(comm: rt.Communicator) -> None:
     assert acl.rt.synchronize_stream(stream) != 0  # nobody expects what they send
     assert hccl.HcclAlltoAllVC(x, [1, 1, 1], FP32, x, FP32, handle, stream) is PARA
     assert acl.rt.synchronize_stream(stream) != 0
+    dtype, code = (99, NOT_SUPPORT) if wrong else (FP32, OK)
+    assert hccl.HcclAllGatherV(x, 1, x + 4, [1, 1], [0, 1], dtype, handle, stream) is code
+    assert acl.rt.synchronize_stream(stream) != 0 and refused_by_rank_0(NOT_SUPPORT, acl.get_recent_err_msg())
     y, received = memory(np.zeros(1))
     call = hccl.HcclSend(x, 1, FP32, 1, handle, stream) if wrong else hccl.HcclRecv(y, 1, FP32, 0, handle, stream)
     assert call is OK and acl.rt.synchronize_stream(stream) == 0 and not received.any()
