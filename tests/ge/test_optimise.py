@@ -21,10 +21,19 @@ def grow(x: Array, w: Array, out: Array) -> None:
     out += x
 
 
-def step(comm: rt.Communicator, stream: rt.Stream, x: Array, weights: list[Array], *, own: bool) -> None:
+def empty_gradients(stream: rt.Stream, layers: int, where: str) -> list[Array]:
+    """Of the graph, each with memory of its own, or slices of one array."""
+    if where == "of the graph":
+        return [ge.empty(stream, COUNT) for _ in range(layers)]
+    if where == "apart":
+        return [rt.zeros(COUNT, "float32") for _ in range(layers)]
+    return list(rt.zeros((layers, COUNT), "float32"))
+
+
+def step(comm: rt.Communicator, stream: rt.Stream, x: Array, weights: list[Array], where: str) -> None:
     """Forward, gradients and their all-reduces from the last layer to the first, updates."""
     values = [x, *(ge.empty(stream, COUNT) for _ in weights)]
-    gradients = [ge.empty(stream, COUNT) if own else rt.zeros(COUNT, "float32") for _ in weights]
+    gradients = empty_gradients(stream, len(weights), where)
     for number, weight in enumerate(weights):
         given, out = [values[number], weight], values[number + 1]
         stream.launch(grow, *given, out, reads=given, writes=[out])
@@ -36,14 +45,14 @@ def step(comm: rt.Communicator, stream: rt.Stream, x: Array, weights: list[Array
         stream.launch(np.add, weight, gradient, out=weight, reads=[weight, gradient], writes=[weight])
 
 
-def captured_and_optimised(comm: rt.Communicator, own: bool) -> Any:
+def captured_and_optimised(comm: rt.Communicator, where: str) -> Any:
     """Whether both leave the same weights, and what the passes did."""
     stream = rt.Stream()
     drawn = np.random.default_rng(comm.rank)
     begin = [drawn.standard_normal(COUNT).astype("float32") for _ in range(LAYERS + 1)]
     held = [rt.array(each) for each in begin]
     with ge.capture(stream) as g:
-        step(comm, stream, held[0], held[1:], own=own)
+        step(comm, stream, held[0], held[1:], where)
     results = []
     api.set_split_strategy_by_idx([2, LAYERS - 1])
     costs = ge.measured(g)
@@ -58,15 +67,18 @@ def captured_and_optimised(comm: rt.Communicator, own: bool) -> Any:
             graph.launch(stream)
         stream.synchronize()
         results.append([array.tobytes() for array in held])
-    did = optimised.log[0].split(";")[0]
+    did = optimised.log[0].split(";")[:2]
     return results[0] == results[1], len(optimised.of_kind("collective")), did
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("own", [True, False])
-def test_an_optimised_graph_has_the_bits_of_the_captured_one(ranks: RankPool, own: bool) -> None:
+@pytest.mark.parametrize(("where", "packed"), [("of the graph", 0), ("apart", 2), ("slices", 0)])
+def test_an_optimised_graph_has_the_bits_of_the_captured_one(ranks: RankPool, where: str, packed: int) -> None:
     did = f"all_reduce_fusion: {LAYERS} all-reduces became 2 (all_reduce-world--1-float32-sum: [0,2] [3,7])"
-    assert ranks.run(3, captured_and_optimised, own) == [(True, 2, did)] * 3
+    nbytes = 2 * LAYERS * COUNT * 4
+    copied, saved = (nbytes, 0) if packed else (0, nbytes)
+    copies = f" {packed} of 2 buckets are packed: {copied} bytes are copied, {saved} need not be"
+    assert ranks.run(3, captured_and_optimised, where) == [(True, 2, [did, copies])] * 3
 
 
 MARKS = [(1, -1), (2, 3), (2, 7), (0, -1), (2, 3), (1, -1), (2, 7), (1, -1)]

@@ -21,7 +21,7 @@ from ..nodes import Node
 from ..timeline import simulate
 from ..tying import Needs, data_needs, tasks_of, tied
 from .agreement import Facts
-from .bucket import Draft, are_side_by_side, fuse
+from .bucket import Draft, fuse, neighbours
 from .content import Call, Tasks
 from .overlap import overlap
 from .terms import Terms
@@ -47,10 +47,35 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The all-reduces of a label, in order, and what all ranks know of them."""
+    """The all-reduces of a label, in order, and what all ranks know of them.
+
+    places: those of which one lies right behind the other in memory, on all ranks, have successive numbers
+    """
 
     nodes: Sequence[Node]
     gradients: Gradients
+    places: Sequence[int]
+
+    def laid_out(self, start: int, last: int) -> list[Node]:
+        """The members of a bucket in the order in which they lie in it: the same on all ranks."""
+        return [self.nodes[number] for number in sorted(range(start, last + 1), key=self.places.__getitem__)]
+
+
+class Copied(NamedTuple):
+    """Buckets, those of them that are packed, and the bytes of all and of these."""
+
+    buckets: int = 0
+    packed: int = 0
+    nbytes: int = 0
+    packed_nbytes: int = 0
+
+    def plus(self, nbytes: int, packs: bool) -> "Copied":
+        """With one more bucket."""
+        return Copied(self.buckets + 1, self.packed + packs, self.nbytes + nbytes, self.packed_nbytes + packs * nbytes)
+
+    def __str__(self) -> str:
+        copies = f"{2 * self.packed_nbytes} bytes are copied, {2 * (self.nbytes - self.packed_nbytes)} need not be"
+        return f"{self.packed} of {self.buckets} buckets are packed: {copies}"
 
 
 def fuse_all_reduces(graph: Graph, terms: Terms) -> Graph:
@@ -99,38 +124,55 @@ def _check_marks(graph: Graph, name: str, calls: Sequence[Call], facts: Facts) -
 def _with_facts(graph: Graph, found: Mapping[Label, Sequence[Node]], terms: Terms) -> dict[Label, Candidates]:
     """What this rank knows of the candidates, agreed over the ranks of their communicators."""
     draft, needs = Draft.of(graph), data_needs(tasks_of(graph))
+    behind = {label: neighbours(draft, nodes) for label, nodes in found.items()}
     told: dict[str, Facts] = {}
     for label, nodes in found.items():
         ready, first = _ready(graph, nodes, needs, terms), _first(draft.tasks, nodes, needs)
         facts = told.setdefault(label.communicator, {})
-        for number, node in enumerate(nodes):
-            loose = number > 0 and not are_side_by_side(draft, [nodes[number - 1], node])
-            facts |= {
-                f"{label} {number} ready": ready[number],
-                f"{label} {number} first": first[number],
-                f"{label} {number} loose": loose,
-            }
+        for number in range(len(nodes)):
+            facts |= {f"{label} {number} ready": ready[number], f"{label} {number} first": first[number]}
+        facts |= {f"{label} {number} then {other}": 1.0 for number, other in behind[label].items()}
     agreed = {name: terms.agree(name, told[name]) for name in sorted(told)}
-    return {label: _agreed(graph, label, nodes, agreed[label.communicator], terms) for label, nodes in found.items()}
+    return {
+        label: _agreed(graph, label, nodes, behind[label], agreed[label.communicator], terms)
+        for label, nodes in found.items()
+    }
 
 
-def _agreed(graph: Graph, label: Label, nodes: Sequence[Node], facts: Facts, terms: Terms) -> Candidates:
+def _agreed(
+    graph: Graph, label: Label, nodes: Sequence[Node], behind: Mapping[int, int], facts: Facts, terms: Terms
+) -> Candidates:
     """Candidates by the facts of all ranks. A rank that has fewer is in error, which the check of all graphs finds."""
     nodes = [node for number, node in enumerate(nodes) if f"{label} {number} ready" in facts]
-    ready, first, loose = (
-        [facts[f"{label} {number} {word}"] for number in range(len(nodes))] for word in ("ready", "first", "loose")
-    )
+    numbers = range(len(nodes))
+    ready, first = ([facts[f"{label} {number} {word}"] for number in numbers] for word in ("ready", "first"))
     nbytes = [node.reads[0].nbytes for node in nodes]
-    bytes_before, loose_before = [0, *accumulate(nbytes)], [0.0, *accumulate(loose)]
+    bytes_before = [0, *accumulate(nbytes)]
+    behind = {number: other for number, other in behind.items() if f"{label} {number} then {other}" in facts}
+    places = _places(len(nodes), behind)
     group = graph.groups[label.communicator]
 
     def time_of(start: int, last: int) -> float:
         total = bytes_before[last + 1] - bytes_before[start]
-        packs = last > start and loose_before[last + 1] > loose_before[start + 1]
+        lie = places[start : last + 1]
+        packs = max(lie) - min(lie) > last - start
         copies = 2 * terms.costs.copied_us(total) + 2 * (last - start + 1) * terms.costs.task_us if packs else 0.0
         return terms.costs.call(label.call, total, group).alone_us + copies
 
-    return Candidates(nodes, Gradients(nbytes, ready, [int(number) for number in first], time_of))
+    return Candidates(nodes, Gradients(nbytes, ready, [int(number) for number in first], time_of), places)
+
+
+def _places(count: int, behind: Mapping[int, int]) -> list[int]:
+    """By number, a place of its own: the places of those that lie one behind another are successive, no others are."""
+    places: dict[int, int] = {}
+    free, followers = 0, set(behind.values())
+    for number in sorted(range(count), key=lambda number: (number in followers, number)):
+        at: int | None = number
+        while at is not None and at not in places:
+            places[at] = free
+            free, at = free + 1, behind.get(at)
+        free += 1
+    return [places[number] for number in range(count)]
 
 
 def _ready(graph: Graph, nodes: Sequence[Node], needs: Needs, terms: Terms) -> list[float]:
@@ -234,28 +276,28 @@ def _step_us(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buck
 # ---- how ----
 
 
-def _fused(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets) -> tuple[Draft, list[bool]]:
-    """The draft with all buckets, and of each whether it is packed."""
-    draft, packs = Draft.of(graph), []
+def _fused(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets) -> tuple[Draft, Copied]:
+    """The draft with all buckets, and how much of that is copied."""
+    draft, copied = Draft.of(graph), Copied()
     for label, last in buckets.items():
         for start, end in runs(last):
             if end > start:
-                draft, is_packed = fuse(draft, candidates[label].nodes[start : end + 1])
-                packs.append(is_packed)
-    return draft, packs
+                draft, packs = fuse(draft, candidates[label].laid_out(start, end))
+                copied = copied.plus(sum(candidates[label].gradients.nbytes[start : end + 1]), packs)
+    return draft, copied
 
 
 def _apply(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms) -> Graph:
-    draft, packs = _fused(graph, candidates, buckets)
-    if not packs:
+    draft, copied = _fused(graph, candidates, buckets)
+    if not copied.buckets:
         return graph
     calls = sum(len(each.nodes) for each in candidates.values())
     left = sum(len(last) for last in buckets.values())
     before, after = (sum(_times(candidates, each)) for each in (_none(candidates), buckets))
     lists = "; ".join(f"{label}: {_segments(last)}" for label, last in buckets.items())
     did = (
-        f"all_reduce_fusion: {calls} all-reduces became {left} ({lists}); {sum(packs)} of {len(packs)} buckets are "
-        f"packed; communication {before:.0f} -> {after:.0f} us"
+        f"all_reduce_fusion: {calls} all-reduces became {left} ({lists}); {copied}; "
+        f"communication {before:.0f} -> {after:.0f} us"
     )
     return graph.replace(did, nodes=tied(graph, draft.tasks), buffers=draft.buffers)
 

@@ -1,8 +1,9 @@
 """One all-reduce in the place of several: the memory of a bucket, and the tasks that change.
 
-Members that lie side by side are one array already. Buffers that the graph is still to place are made one buffer, so
-that they will. Anything else is packed: copied to a scratch buffer of the graph's, reduced there, and copied to where
-the results belong. The call is of as many elements as its members together, whatever the memory of a rank is like.
+Members that lie side by side, in whatever order, are one array already. Buffers that the graph is still to place are
+made one buffer, so that they will. Anything else is packed: copied to a scratch buffer of the graph's, reduced there,
+and copied to where the results belong. The call is of as many elements as its members together, whatever the memory of
+a rank is like; which of them is first, second... in it has to be the same on all ranks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,25 +37,51 @@ class Draft(NamedTuple):
         return is_own and buffer.name not in self.placed and view.start == 0 and view.span.nbytes == buffer.nbytes
 
 
+def neighbours(draft: Draft, members: Sequence[Node]) -> dict[int, int]:
+    """By number of an all-reduce, the number of the one whose memory lies right behind, or will: of several that use
+    the same memory one after another the nearest. Those that can be laid anywhere lie in the order of their numbers."""
+    found: dict[int, int] = {}
+    by_start: dict[Span, list[int]] = {}
+    for number, node in enumerate(members):
+        for span in _spans(node):
+            by_start.setdefault(span._replace(nbytes=0), []).append(number)
+    for number, node in enumerate(members):
+        ends = [Span(span.buffer, span.stop, 0) for span in _spans(node)]
+        near = {other for end in ends for other in by_start.get(end, ())} | {number + 1} - {len(members)}
+        behind = [other for other in near - {number} if are_side_by_side(draft, [node, members[other]])]
+        if behind:
+            found[number] = min(behind, key=lambda other: (abs(other - number), other))
+    return found
+
+
+def _spans(member: Node) -> list[Span]:
+    return [view.span for view in (_collective(member).x, _collective(member).out) if view is not None]
+
+
 def are_side_by_side(draft: Draft, members: Sequence[Node]) -> bool:
-    """Whether a bucket of these all-reduces needs no copies."""
+    """Whether a bucket of these all-reduces, which lie in it in this order, needs no copies."""
     sides = [[_collective(member).x for member in members], [_collective(member).out for member in members]]
     return _same_form(members) and all(_can_be_one(draft, views) for views in sides)
 
 
 def fuse(draft: Draft, members: Sequence[Node]) -> tuple[Draft, bool]:
-    """The draft with one call in the place of several, and whether it packs them."""
-    members = [node for node in draft.tasks if node.id in {member.id for member in members}]
+    """The draft with one call in the place of several, which lie in it in this order, and whether it packs them."""
+    members = _as_they_are(draft, members)
     if not are_side_by_side(draft, members):
         return _replaced(draft, members, *_packed(draft, members)), True
     for side in ("x", "out"):
         draft = _joined(draft, members, side)
-    by_id = {node.id: node for node in draft.tasks}
-    members = [by_id[member.id] for member in members]
+        members = _as_they_are(draft, members)
     first = _collective(members[0])
     assert first.x is not None and first.out is not None
-    call = _call(members, draft.next_id, first.x, first.out)
+    call = _call(draft, members, first.x, first.out)
     return _replaced(draft, members, [], call, [], draft.buffers), False
+
+
+def _as_they_are(draft: Draft, members: Sequence[Node]) -> list[Node]:
+    """Nodes by id: other buckets have moved the memory of some."""
+    by_id = {node.id: node for node in draft.tasks}
+    return [by_id[member.id] for member in members]
 
 
 def _replaced(
@@ -76,7 +103,7 @@ def _replaced(
     for member, copy in zip(members, behind, strict=False):
         needs[copy.id] = own[member.id] | {call.id}
     places: dict[int, float] = {node.id: place for place, node in enumerate(draft.tasks)}
-    last = places[members[-1].id]
+    last = max(places[member.id] for member in members)
     added = [*before, call, *behind]
     places |= {node.id: last + number / (len(added) + 1) for number, node in enumerate(added)}
     tasks = [node for node in draft.tasks if node.id not in of_member] + added
@@ -112,8 +139,7 @@ def _can_be_one(draft: Draft, views: Sequence[View | None]) -> bool:
 def _joined(draft: Draft, members: Sequence[Node], side: str) -> Draft:
     """With one buffer in the place of those of x, or of out, if they are several. No gaps: the call would reduce them,
     and other ranks, whose memory is side by side already, have none."""
-    ids = {member.id for member in members}
-    views: list[View] = [getattr(node.task, side) for node in draft.tasks if node.id in ids]
+    views: list[View] = [getattr(member.task, side) for member in members]
     if len({view.buffer for view in views}) == 1:
         return draft
     places, start = {}, 0
@@ -140,22 +166,23 @@ def _packed(draft: Draft, members: Sequence[Node]) -> tuple[list[Node], Node, li
     assert x is not None
     view = View(name, 0, x.dtype, (start // x.itemsize,), None, x.itemsize)
     buffers = draft.buffers | {name: Buffer(name, start, x.dtype, view.shape)}
-    return to, _call(members, draft.next_id, view, view), back, buffers
+    return to, _call(draft, members, view, view), back, buffers
 
 
 def _copy(id: int, name: str, member: Node, to: Span, source: Span) -> Node:
     return Node(id, name, member.stream, Copy(to, source, to.nbytes), (source,), (to,), (), member.line)
 
 
-def _call(members: Sequence[Node], id: int, x: View, out: View) -> Node:
-    """The all-reduce of all members, of which x and out are where the first lies."""
-    last = members[-1]
+def _call(draft: Draft, members: Sequence[Node], x: View, out: View) -> Node:
+    """The all-reduce of all members, queued where the last one was; x and out are where the first one lies."""
+    ids = {member.id for member in members}
+    last = [node for node in draft.tasks if node.id in ids][-1]
     count = sum(_collective(member).count for member in members)
     x, out = (replace(view, shape=(count,)) for view in (x, out))
     task = replace(_collective(last), count=count, x=x, out=out, fusion=0, fusion_id=-1)
     after = tuple(sorted({id for member in members for id in member.after}))
     name = f"all_reduce of {len(members)}"
-    return Node(id, name, last.stream, task, (x.span,), (out.span,), after, last.line)
+    return Node(draft.next_id, name, last.stream, task, (x.span,), (out.span,), after, last.line)
 
 
 def _collective(node: Node) -> Collective:
