@@ -157,6 +157,12 @@ class Settings:
         agree=True,
     )
 
+    ascend_rt_stale_kernels = Setting(
+        "ASCEND_RT_STALE_KERNELS", Choice(("tell", "refuse")), "tell", "system", "",
+        "What happens to an .om with a kernel whose text is another one than when it was compiled: a line on stderr, "
+        "or an error.",
+    )
+
     ascend_rt_link = Setting(
         "ASCEND_RT_LINK", LinksOf(), None, "system", "",
         "Emulated links: reading from and writing to another rank takes the time that such a link would need.",

@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -243,7 +243,7 @@ def _write_json(given: argparse.Namespace) -> None:
     if not given.json:
         raise ArgumentError("--json", "missing", "the path of the JSON to write")
     ranks = [{"graph": rank.form, "plan": rank.plan} for rank in model.ranks]
-    form = {"name": model.name, "command": model.command, "ranks": ranks}
+    form = {"name": model.name, "command": model.command, **asdict(model.identity), "ranks": ranks}
     Path(given.json).write_text(json.dumps(form, indent=1) + "\n")
 
 
@@ -253,6 +253,9 @@ def _show(given: argparse.Namespace) -> None:
     model, data = _model(given)
     print(f"============ Display Model Info start ============\nOriginal Atc command line: {model.command}")
     print(f"model   name[{model.name}], version[{VERSION}], rank_num[{len(model.ranks)}], node_num[{model.nodes}]")
+    print(f"made by {model.identity.releases}; graph[{model.identity.graph}]")
+    for kernel in model.identity.kernels:
+        print(f"kernel  {kernel.function}({', '.join(kernel.parameters)}) of {kernel.file or kernel.source}")
     for number, rank in enumerate(model.ranks):
         streams = {0, *(node["stream"] for node in rank.form["nodes"])}
         events = sum(node["kind"] == "record" for node in rank.form["nodes"])

@@ -16,7 +16,7 @@ from ...hccl.world import init
 from ..graph import Graph
 from ..nodes import Buffer, Role
 from ..om.errors import ModelFileError
-from ..om.load import bind, memory_for, searched_last
+from ..om.load import bind, graph_of, memory_for, searched_last
 from ..om.model import Model
 from ..placement import Array
 
@@ -70,8 +70,9 @@ def load_from_file(path: str, /) -> int:
     """(model, ret): this rank's graph of an .om, with memory of its own.
 
     Where it is for several ranks, all ranks of the job call it. 145002: the file cannot be read; 545001: it is no .om
-    of hccl-atc, is damaged, or for another number of ranks; acl.get_recent_err_msg says which field. 207001: no room.
-    The file's folder is searched for the modules of kernels, behind all others.
+    of hccl-atc, is damaged, of another release, for another number of ranks, not the file of the other ranks, or a
+    kernel has other parameters now; acl.get_recent_err_msg says which field or kernel. 207001: no room. The file's
+    folder is searched for the modules of kernels, behind all others.
     """
     return _load_file(path)
 
@@ -149,7 +150,7 @@ def _load(data: bytes) -> int:
     )
     memory = local.in_use().memory
     if communicator is None:
-        graph = own.graph.bind(memory_for(own, memory, later), {}, later)
+        graph = graph_of(model, 0).bind(memory_for(own, memory, later), {}, later)
     else:
         graph = bind(model, communicator, later)
         memory = communicator._memory

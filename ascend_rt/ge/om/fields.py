@@ -47,7 +47,15 @@ PLAN: Schema = {
     "offsets": [{"buffer": str, "offset": int}],
 }
 RANK: Schema = {"graph": GRAPH, "plan": PLAN, "weights": [{"buffer": str, "offset": int, "nbytes": int}]}
-JOB: Schema = {"name": str, "ranks": int, "command": str, "made_by": str}
+KERNEL: Schema = {"function": str, "file": str, "parameters": [str], "source": str, "rank": int}
+JOB: Schema = {
+    "name": str,
+    "ranks": int,
+    "command": str,
+    "made_by": {"ascend_rt": str, "python": str, "numpy": str},
+    "graph": str,
+    "kernels": [KERNEL],
+}
 
 
 def parse(what: str, data: bytes, schema: Schema) -> Any:

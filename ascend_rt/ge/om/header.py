@@ -20,7 +20,8 @@ from .errors import ModelFileError
 MAGIC = 0x444F4D49
 """on disk: IMOD"""
 HEAD_NBYTES = 256
-VERSION = 1
+VERSION = 2
+"""1, of before 0.1.0 was released, did not say what it was made from"""
 MAKER = b"ascend_rt"
 FLOW = 3
 """modeltype of a file that holds several models: here, one for each rank"""
@@ -86,7 +87,8 @@ def unpack(data: bytes) -> tuple[Header, list[Partition]]:
     _expect("magic", hex(magic), hex(MAGIC))
     if maker.rstrip(b"\0") != MAKER:
         raise ModelFileError("an .om that ascend_rt has not made: it holds code for devices; build it with hccl-atc")
-    _expect("version", version, VERSION)
+    if version != VERSION:
+        raise ModelFileError(f"version is {version}; expected {VERSION}: compile it again with this release's hccl-atc")
     _expect("headsize", headsize, HEAD_NBYTES)
     _expect("is_encrypt", encrypted, 0)
     _expect("is_checksum", has_checksum, 1)

@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from ...acl.memory import DeviceMemory
 from ...hccl.world import init
+from ..across.texts import all_texts
 from ..graph import Graph
 from .errors import ModelFileError
+from .identity import check_identity
 from .model import Model, RankModel
 
 if TYPE_CHECKING:
@@ -28,8 +30,10 @@ def load(path: str | Path, communicator: "Communicator | None" = None) -> Graph:
     values. `graph.array(name)` is the array of a buffer. Kernels: the folder of the file is searched for their modules,
     behind all others.
 
-    ModelFileError (545001): the file is no .om of ours, is damaged, or for another number of ranks; with the field that
-    is wrong. DeviceMemoryError: there is no room.
+    ModelFileError (545001): the file is no .om of ours, is damaged, of another minor release, or for another number of
+    ranks; ranks have different files; a kernel has other parameters than when it was compiled; with the field, kernel
+    or rank. A kernel whose text is another one is told on stderr: see ASCEND_RT_STALE_KERNELS. DeviceMemoryError: there
+    is no room.
     """
     with searched_last(Path(path).parent):
         return bind(Model.from_bytes(Path(path).read_bytes()), communicator or init())
@@ -51,15 +55,33 @@ def searched_last(folder: Path) -> Iterator[None]:
 
 def bind(model: Model, communicator: "Communicator", later: Collection[str] = ()) -> Graph:
     """See load. later: buffers that get their memory by Graph.rebind."""
+    refuse_different_files(model, communicator)
     if len(model.ranks) != communicator.size:
         has = f"communicator {communicator.name!r} has {communicator.size}"
         raise ModelFileError(f"the .om is for {len(model.ranks)} ranks; {has}")
-    own = model.ranks[communicator.rank]
-    graph = own.graph
+    graph = graph_of(model, communicator.rank)
     for name, group in graph.groups.items():
         members = tuple(communicator.world_ranks[rank] for rank in group.world_ranks)
         graph.groups[name] = dataclasses.replace(group, world_ranks=members)
-    return graph.bind(memory_for(own, communicator._memory, later), communicators(model, communicator), later)
+    memory = memory_for(model.ranks[communicator.rank], communicator._memory, later)
+    return graph.bind(memory, communicators(model, communicator), later)
+
+
+def graph_of(model: Model, rank: int) -> Graph:
+    """That of a rank, bound to nothing, whose kernels are what they were. ModelFileError: see load."""
+    own = model.ranks[rank]
+    graph = own.graph
+    check_identity(model.identity, graph, own.form, rank, model.command)
+    return graph
+
+
+def refuse_different_files(model: Model, communicator: "Communicator") -> None:
+    """ModelFileError on all ranks: they have not all loaded the same. Blocks, like a collective."""
+    texts = all_texts(communicator, f"{model.name!r} ({model.identity.graph[:16]})")
+    others = [rank for rank, text in enumerate(texts) if text != texts[0]]
+    if others:
+        has = f"rank {others[0]} has loaded {texts[others[0]]}, and rank 0 {texts[0]}"
+        raise ModelFileError(f"all ranks load one .om; {has}: give them all the same file")
 
 
 def memory_for(rank: RankModel, memory: DeviceMemory, later: Collection[str] = ()) -> dict[str, npt.NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,8 @@ from ..nodes import Role
 from . import fields
 from .errors import ModelFileError
 from .header import Header, Partition, PartitionType, pack, short, unpack
-
-MADE_BY = "ascend_rt 1"
+from .identity import Identity, identity_of
+from .kernels import KernelIdentity
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Model:
 
     name: str
     ranks: tuple[RankModel, ...]
+    identity: Identity
     command: str = ""
 
     @property
@@ -75,7 +76,7 @@ class Model:
     def to_bytes(self) -> bytes:
         """The file. Equal weights are in it once."""
         weights, at = _gathered(self.ranks)
-        job = {"name": self.name, "ranks": len(self.ranks), "command": self.command, "made_by": MADE_BY}
+        job = {"name": self.name, "ranks": len(self.ranks), "command": self.command, **asdict(self.identity)}
         partitions = [Partition(PartitionType.FLOW_MODEL, _json(job))]
         for rank in self.ranks:
             rows = [
@@ -98,15 +99,13 @@ class Model:
             counts = ", ".join(f"{kinds.count(kind)} {kind.name}" for kind in dict.fromkeys(kinds)) or "none"
             raise ModelFileError(f"model_num is {header.models}, and the partitions are: {counts}")
         job = fields.parse("FLOW_MODEL", partitions[0].data, fields.JOB)
-        if job["made_by"] != MADE_BY:
-            raise ModelFileError(f"made_by is {job['made_by']!r}; expected {MADE_BY!r}: compile it again with hccl-atc")
         if short(job["name"]) != header.name:
             raise ModelFileError(f"name is {job['name']!r}, and {header.name!r} in the header")
         if job["ranks"] != header.models:
             raise ModelFileError(f"ranks is {job['ranks']} and model_num {header.models}")
         weights = partitions[-1].data
         ranks = tuple(_rank(rank, part.data, weights) for rank, part in enumerate(partitions[1:-1]))
-        model = Model(job["name"], ranks, job["command"])
+        model = Model(job["name"], ranks, _identity(job), job["command"])
         if model.nodes != header.ops:
             raise ModelFileError(f"ops is {header.ops}, and the graphs have {model.nodes} nodes")
         return model
@@ -118,12 +117,15 @@ def compile_model(
     """The graphs of ranks 0, 1, ..., checked together and their memory planned; options: as of plan_memory.
 
     HcclError (HCCL_E_PARA): they do not fit together. ValueError: ranks are missing, a graph has what cannot be written
-    down or cannot be planned.
+    down or cannot be planned, a kernel cannot be imported.
     """
     if sorted(graphs) != list(range(len(graphs))) or not graphs:
         raise ValueError(f"graphs of ranks {sorted(graphs)}; expected those of ranks 0 to N-1")
     refuse_ranks(graphs)
-    return Model(name, tuple(_compiled(graphs[rank], options) for rank in range(len(graphs))), command)
+    ranks = tuple(_compiled(graphs[rank], options) for rank in range(len(graphs)))
+    weights, _ = _gathered(ranks)
+    identity = identity_of([rank.form for rank in ranks], [rank.plan for rank in ranks], weights)
+    return Model(name, ranks, identity, command)
 
 
 def _compiled(graph: Graph, options: MemoryOptions | None) -> RankModel:
@@ -148,6 +150,11 @@ def _rank(rank: int, data: bytes, weights: bytes) -> RankModel:
             raise ModelFileError(f"rank {rank}: weights of {row['buffer']!r} are outside of their partition")
     own = {row["buffer"]: weights[row["offset"] : row["offset"] + row["nbytes"]] for row in form["weights"]}
     return RankModel(form["graph"], form["plan"], own)
+
+
+def _identity(job: Mapping[str, Any]) -> Identity:
+    kernels = [KernelIdentity(**{**row, "parameters": tuple(row["parameters"])}) for row in job["kernels"]]
+    return Identity(job["graph"], job["made_by"], tuple(kernels))
 
 
 def _gathered(ranks: tuple[RankModel, ...]) -> tuple[bytes, dict[bytes, int]]:

@@ -99,11 +99,11 @@ def test_any_file_that_is_cut_short_is_refused(length: int) -> None:
         ge.Model.from_bytes(FILE[:length])
 
 
-def test_a_file_of_another_version_is_refused() -> None:
+def test_a_job_that_is_not_that_of_the_header_is_refused() -> None:
     header, parts = unpack(FILE)
     job = json.loads(parts[0].data)
     for field, value, reason in (
-        ("made_by", "ascend_rt 0", "made_by is 'ascend_rt 0'; expected 'ascend_rt 1': compile it again"),
+        ("made_by", "ascend_rt 1", "made_by has a str; expected ascend_rt, python, numpy"),
         ("name", "other", "name is 'other', and 'step' in the header"),
     ):
         other = Partition(PartitionType.FLOW_MODEL, json.dumps(job | {field: value}).encode())
@@ -117,7 +117,7 @@ def test_a_file_of_another_version_is_refused() -> None:
         (b"", "no .om: 0 bytes; expected a header of 256 bytes"),
         (FILE[:255], "no .om: 255 bytes"),
         (b"PK\3\4" + FILE[4:], "magic is 0x4034b50; expected 0x444f4d49"),
-        (FILE[:8] + b"\2" + FILE[9:], "version is 2; expected 1"),
+        (FILE[:8] + b"\1" + FILE[9:], "version is 1; expected 2: compile it again with this release's hccl-atc"),
         (FILE[:120] + bytes(32) + FILE[152:], "that ascend_rt has not made"),
         (FILE[:-1], "the file is cut short or has something behind it"),
         (FILE + b"\0", "the file is cut short or has something behind it"),
