@@ -194,10 +194,9 @@ class Communicator:
     ) -> Array: ...
     def broadcast(self, x: Array, root: int = 0, stream: Stream | None = None) -> Array: ...
     def barrier(self, stream: Stream | None = None) -> None: ...
-    def _call_plainly(
-        self, form: bytes, x: Any, out: Any, op: Any, root: Any, stream: Stream | None, /
-    ) -> bool:
+    def _call_plainly(self, collective: int, x: Any, out: Any, op: Any, root: Any, stream: Any, /) -> bool:
         """Run or queue a call if its arguments fit its form and its kind is known; else False, and nothing was done."""
+    def _set_forms(self, forms: bytes, /) -> None: ...
     def _call(
         self,
         collective: int,
@@ -272,9 +271,10 @@ class Communicator:
     def _in_use(self) -> bool: ...
     def _release(self) -> None: ...
     def _abort_word(self) -> int: ...
-    def _now(self) -> tuple[int, int, bool, int]:
-        """(collective, call, whether lines differ, the rank of the job whose way out of the data phase is all it waits
-        for, or -1) of the call that runs."""
+    def _now(self) -> tuple[int, int, int]:
+        """(collective, call, rank of the job whose way out of the data phase is all it waits for, or -1)."""
+    def _differs_so_far(self) -> bool:
+        """Whether a rank that is here already says another call than this one."""
     def _statistics(self) -> dict[str, int]: ...
 
 class Stream:

@@ -40,7 +40,19 @@ bool gil_attend(void *gil, uint64_t waited_ns);
 bool gil_take_back(struct gil *gil);
 struct wait_host gil_host(struct gil *gil);
 
-enum { MOST_DTYPES = 16 };
+enum { MOST_DTYPES = 16, MOST_FORMS = 16 };
+
+/* What the arrays of a collective are on this rank: a row of the table of collectives, as hccl/forms.py writes it. */
+struct form {
+    int32_t collective;
+    int32_t is_rooted;
+    int32_t defaults_to_in; /* OUT, where none is given */
+    int32_t is_by_rank;     /* IN has a part for each rank, along its first dimension */
+    int32_t first_in, first_out; /* blocks of one array at which IN and OUT begin where they may overlap, else negative */
+    struct blocks {
+        int32_t in, out;
+    } elsewhere, on_root; /* of `count` elements; 0: this rank has no such array */
+};
 
 struct communicator_object {
     PyObject_HEAD
@@ -56,6 +68,7 @@ struct communicator_object {
     PyObject *dtype[MOST_DTYPES]; /* compared by identity */
     uint8_t dtype_id[MOST_DTYPES];
     size_t ndtypes;
+    struct form forms[MOST_FORMS]; /* by number of the collective; all 0: there is none, or it has no arrays */
     PyObject *array_type; /* whose objects are read where they lie, or NULL */
     PyObject *op[REDUCE_OP_COUNT]; /* interned names by number */
     PyObject *dtype_name, *x_name, *out_name, *op_name, *stream_name, *root_name;
@@ -138,6 +151,8 @@ PyObject *call_all_reduce(PyObject *self, PyObject *const *args, Py_ssize_t narg
 PyObject *call_broadcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_barrier(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names);
 PyObject *call_plainly(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+/* _set_forms(forms, one behind another) */
+PyObject *set_forms(PyObject *self, PyObject *forms);
 
 /* ---- binding_communicator.c: calls that have been issued ---- */
 

@@ -6,24 +6,28 @@
  */
 #include "binding.h"
 
+#include <string.h>
+
 enum { OPS = REDUCE_OP_COUNT, FORM_WORDS = 10 };
 
-/* What the arrays of a collective are: a row of the table of collectives, as hccl/forms.py writes it.  first_in, first_out:
- * the blocks of one array at which IN and OUT begin where they may overlap; negative where they may not. */
-struct form {
-    int32_t collective;
-    int32_t is_rooted;
-    int32_t defaults_to_in; /* OUT, where none is given */
-    int32_t is_by_rank;     /* IN has a part for each rank, along its first dimension */
-    int32_t first_in, first_out;
-    struct blocks {
-        int32_t in, out;
-    } elsewhere, on_root; /* of `count` elements; 0: this rank has no such array */
-};
 _Static_assert(sizeof(struct form) == FORM_WORDS * sizeof(int32_t), "a form is read as words");
 
-static const struct form ALL_REDUCE_FORM = {.collective = ALL_REDUCE, .on_root = {1, 1}};
-static const struct form BROADCAST_FORM = {.collective = BROADCAST, .on_root = {1, 1}};
+PyObject *set_forms(PyObject *object, PyObject *bytes)
+{
+    struct communicator_object *self = (struct communicator_object *)object;
+    char *words;
+    Py_ssize_t nbytes;
+    if (PyBytes_AsStringAndSize(bytes, &words, &nbytes) < 0)
+        return NULL;
+    struct form form;
+    for (Py_ssize_t at = 0; at + (Py_ssize_t)sizeof form <= nbytes; at += (Py_ssize_t)sizeof form) {
+        memcpy(&form, words + at, sizeof form);
+        if (form.collective < 0 || form.collective >= MOST_FORMS)
+            return PyErr_Format(PyExc_ValueError, "a form of collective %d; expected 0 to %d", form.collective, MOST_FORMS - 1);
+        self->forms[form.collective] = form;
+    }
+    Py_RETURN_NONE;
+}
 
 static PyObject *in_python(struct communicator_object *self, const char *method, PyObject *const *values, Py_ssize_t n)
 {
@@ -76,7 +80,9 @@ static bool may_share(const struct form *form, const struct operands *operands, 
 static PyObject *attempt(struct communicator_object *self, const struct form *form, struct blocks blocks, struct call *call,
                          PyObject *stream, PyObject *in, PyObject *out)
 {
-    int dtype = self->defers ? -1 : dtype_of(self, in ? in : out);
+    if (self->defers || !(blocks.in || blocks.out))
+        return NULL; /* to be recorded, or refused for that; or its form is not known */
+    int dtype = dtype_of(self, in ? in : out);
     struct operands operands;
     if (dtype < 0 || (in && out && in != out && dtype_of(self, out) != dtype))
         return NULL;
@@ -107,7 +113,8 @@ PyObject *call_all_reduce(PyObject *object, PyObject *const *args, Py_ssize_t na
     PyObject *x = values[0], *out = values[1] && values[1] != Py_None ? values[1] : x;
     struct call call = {.op = op_of(self, values[2])};
     bool plain = call.op < OPS && takes_stream(self, values[3], &stream);
-    PyObject *result = plain ? attempt(self, &ALL_REDUCE_FORM, ALL_REDUCE_FORM.on_root, &call, stream, x, out) : NULL;
+    const struct form *form = &self->forms[ALL_REDUCE];
+    PyObject *result = plain ? attempt(self, form, form->on_root, &call, stream, x, out) : NULL;
     if (result || PyErr_Occurred())
         return result;
     if (!values[2])
@@ -126,7 +133,8 @@ PyObject *call_broadcast(PyObject *object, PyObject *const *args, Py_ssize_t nar
     long root = values[1] ? rank_of(self, values[1]) : 0;
     struct call call = {.root = (uint32_t)root};
     bool plain = root >= 0 && takes_stream(self, values[2], &stream);
-    PyObject *result = plain ? attempt(self, &BROADCAST_FORM, BROADCAST_FORM.on_root, &call, stream, x, x) : NULL;
+    const struct form *form = &self->forms[BROADCAST];
+    PyObject *result = plain ? attempt(self, form, form->on_root, &call, stream, x, x) : NULL;
     if (result || PyErr_Occurred())
         return result;
     PyObject *zero = values[1] ? NULL : PyLong_FromLong(0);
@@ -150,34 +158,27 @@ PyObject *call_barrier(PyObject *object, PyObject *const *args, Py_ssize_t nargs
     return in_python(self, "_barrier", values, 1);
 }
 
-static const struct form *take_form(PyObject *bytes)
-{
-    char *words = PyBytes_AsString(bytes);
-    if (words && PyBytes_Size(bytes) == sizeof(struct form))
-        return (const struct form *)words;
-    if (words)
-        PyErr_Format(PyExc_ValueError, "a form of %zd bytes", PyBytes_Size(bytes));
-    return NULL;
-}
-
 static bool divides(const struct communicator_object *self, PyObject *in)
 {
     Py_ssize_t length = array_length(self, in);
     return length >= 0 && length % (Py_ssize_t)self->communicator.size == 0;
 }
 
-/* _call_plainly(form, x, out, op, root, stream) -> whether it is done or queued; False: nothing was, for something has to be
+/* _call_plainly(collective, x, out, op, root, stream) -> whether it is done or queued; False: nothing was, for something has to be
  * looked at. */
 PyObject *call_plainly(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     struct communicator_object *self = (struct communicator_object *)object;
-    const struct form *form = nargs == 6 ? take_form(args[0]) : NULL;
-    if (!form)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_call_plainly takes 6 arguments, not %zd", nargs);
-    if (self->defers || !(form->on_root.in || form->on_root.out))
-        Py_RETURN_FALSE; /* to be recorded, or refused for that; or there are no arrays */
+    if (nargs != 6)
+        return PyErr_Format(PyExc_TypeError, "_call_plainly takes 6 arguments, not %zd", nargs);
+    long collective = PyLong_AsLong(args[0]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (self->defers || collective < 0 || collective >= MOST_FORMS)
+        Py_RETURN_FALSE;
     if (!may_begin(self))
         return NULL;
+    const struct form *form = &self->forms[collective];
     PyObject *stream;
     long root = form->is_rooted ? rank_of(self, args[4]) : 0;
     struct call call = {.op = op_of(self, args[3]), .root = (uint32_t)root};

@@ -198,8 +198,13 @@ static PyObject *state_now(PyObject *object, PyObject *none)
 {
     (void)none;
     const struct communicator *c = &((struct communicator_object *)object)->communicator;
-    return Py_BuildValue("(iIOi)", (int)c->waiter.collective, c->waiter.call, c->differs ? Py_True : Py_False,
-                         (int)c->quiescing - 1);
+    return Py_BuildValue("(iIi)", (int)c->waiter.collective, c->waiter.call, (int)c->quiescing - 1);
+}
+
+static PyObject *differs_so_far(PyObject *object, PyObject *none)
+{
+    (void)none;
+    return PyBool_FromLong(board_differs_so_far(&((struct communicator_object *)object)->communicator));
 }
 
 static PyObject *statistics(PyObject *object, PyObject *none)
@@ -328,6 +333,7 @@ static PyMethodDef methods[] = {
     {"broadcast", KEYWORDS(call_broadcast), METH_FASTCALL | METH_KEYWORDS, BROADCAST_DOCSTRING},
     {"barrier", KEYWORDS(call_barrier), METH_FASTCALL | METH_KEYWORDS, BARRIER_DOCSTRING},
     {"_call_plainly", KEYWORDS(call_plainly), METH_FASTCALL, "Run or queue a call that is plainly right; or say that it is not."},
+    {"_set_forms", set_forms, METH_O, "What the arrays of each collective are, for calls that are plainly right."},
     {"_call", call_once, METH_VARARGS, "Run or queue a call; or say what is missing for it."},
     {"_resync", call_resync, METH_NOARGS, "Take the highest call number of all ranks."},
     {"_defer", defer_calls, METH_O, "Whether every call is handed to Python."},
@@ -350,7 +356,8 @@ static PyMethodDef methods[] = {
     {"_release", release, METH_NOARGS, "Give back the device memory it has been given."},
     {"_abort_word", abort_word, METH_NOARGS, "Why it ended, 0 if it has not."},
     {"_close", close_communicator, METH_NOARGS, "Refuse every later call."},
-    {"_now", state_now, METH_NOARGS, "(collective, call, whether lines differ, rank it quiesces for or -1) of the call that runs."},
+    {"_now", state_now, METH_NOARGS, "(collective, call, rank it quiesces for or -1) of the call that runs."},
+    {"_differs_so_far", differs_so_far, METH_NOARGS, "Whether a rank that is here already says another call than this one."},
     {"_statistics", statistics, METH_NOARGS, "Counters of this rank's side."},
     {NULL, NULL, 0, NULL},
 };

@@ -134,9 +134,28 @@ static bool agree(const struct descriptor *mine, const struct descriptor *theirs
            (mine->collective == COLLECTIVE_RESYNC && theirs->collective == COLLECTIVE_RESYNC);
 }
 
+static bool contradicts(const struct descriptor *mine, const struct descriptor *theirs)
+{
+    return !agree(mine, theirs) || theirs->flags & LINE_REFUSED;
+}
+
+bool board_differs_so_far(const struct communicator *c)
+{
+    const struct line *mine = board_line(c->board, c->size, slot_of(c->round), c->rank);
+    if (!notify_reached(&mine->round, c->round))
+        return false;
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        const struct line *line = board_line(c->board, c->size, slot_of(c->round), rank);
+        if (notify_reached(&line->round, c->round) && contradicts(&mine->said, &line->said))
+            return true;
+    }
+    return false;
+}
+
 static enum call_end read_lines(struct communicator *c, const struct descriptor *said, bool commits)
 {
     enum heed heed = HEED_ALL;
+    bool differs = said->flags & LINE_REFUSED;
     for (uint32_t i = 1; i < c->size; i++) {
         uint32_t peer = (c->rank + i) % c->size;
         struct line *line = board_line(c->board, c->size, slot_of(c->round), peer);
@@ -149,17 +168,16 @@ static enum call_end read_lines(struct communicator *c, const struct descriptor 
                 return result;
         if (notify_number(&line->round) != (c->round & (UINT32_MAX >> NOTIFY_SHIFT)))
             return abort_with(c, board_cause(c, ABORT_OVERRUN, peer));
-        if (!agree(said, &line->said) || line->said.flags & LINE_REFUSED)
-            c->differs = true;
+        if (contradicts(said, &line->said))
+            differs = true;
     }
-    return c->differs ? CALL_DIFFERS : CALL_DONE;
+    return differs ? CALL_DIFFERS : CALL_DONE;
 }
 
 enum call_end board_meet(struct communicator *c, const struct descriptor *said, bool commits)
 {
     struct line *mine = board_begin(c);
     mine->said = *said;
-    c->differs = said->flags & LINE_REFUSED;
     notify_post(&c->waiter.host, &mine->round, c->round);
     enum call_end end = read_lines(c, said, commits);
     if (end == CALL_ABORTED)

@@ -116,7 +116,6 @@ struct communicator {
     /* Owner: whose turn it is. */
     uint32_t round;    /* of the board; + 1 when a round is done */
     uint32_t phase;    /* committed calls */
-    bool differs;      /* a line read in this round says something else than mine */
     bool ended;        /* this rank has given up: it never touches the board again */
     uint32_t quiescing; /* rank of the job + 1 whose way out of the data phase is all that this rank waits for; 0 */
     struct failure *failure; /* of the call that failed last */
@@ -193,6 +192,8 @@ enum call_end board_round(struct communicator *communicator, const struct descri
  * hangs on the lines, if all come to the same result; who finds a fault does not commit. */
 enum call_end board_meet(struct communicator *communicator, const struct descriptor *said, bool commits);
 enum call_end board_commit(struct communicator *communicator);
+/* For the rank that waits in a round: whether a line that is here already says something else than its own. */
+bool board_differs_so_far(const struct communicator *communicator);
 enum call_end board_leave(struct communicator *communicator, enum wait_end end, uint32_t peer);
 void board_overrun(struct communicator *communicator);
 /* Where a rank has the payload of a round. */

@@ -99,7 +99,7 @@ class Communicator(Collectives, Splits, Transfers):
     _packet_nbytes: int
     _buffers: Buffers
     _piece_nbytes: int
-    _forms: dict[str, bytes]
+    _timeout: int
 
     def __new__(
         cls, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
@@ -110,16 +110,24 @@ class Communicator(Collectives, Splits, Transfers):
             cls, membership.segment, memory.device, rank, size, NUMBER_OF_DTYPE, Stream, members, board
         )
         self._trust_arrays(_SAMPLES)
+        self._set_forms(forms(rank, size))
         self._packet_nbytes = settings.ascend_rt_packet_bytes
         if size == 1:  # a packet has nowhere to travel
             self._packet_nbytes = min(self._packet_nbytes, _core.PAYLOAD_NBYTES)
         self._buffers = buffers(settings, size)
         self._piece_nbytes = self._buffers.piece
-        links = settings.ascend_rt_link
+        self._tune_by(settings, membership.size)
+        if settings.ascend_rt_link is not None:
+            self._set_links(settings.ascend_rt_link.costs(membership.rank, members))
+        return self
+
+    def _tune_by(self, settings: Settings, ranks_of_job: int) -> None:
+        """How it waits, which kernels it runs, how large its pieces are."""
+        self._timeout = settings.hccl_exec_timeout
         self._tune(
-            spins_for(settings.ascend_rt_spin, membership.size),
+            spins_for(settings.ascend_rt_spin, ranks_of_job),
             # Who sleeps is back when woken; who yields to a kernel, when the kernel's time slice is over.
-            settings.ascend_rt_yields if links is None else 0,
+            settings.ascend_rt_yields if settings.ascend_rt_link is None else 0,
             settings.ascend_rt_sleep_ms * 1_000_000,
             settings.hccl_exec_timeout * 1_000_000_000,
             kernels_for(settings.ascend_rt_kernels),
@@ -127,9 +135,6 @@ class Communicator(Collectives, Splits, Transfers):
             settings.ascend_rt_reach_kib << 10,
             self._buffers.scratch,
         )
-        if links is not None:
-            self._set_links(links.costs(membership.rank, members))
-        return self
 
     def __init__(
         self, membership: Membership, memory: DeviceMemory, settings: Settings, group: Group, name: str
@@ -141,10 +146,8 @@ class Communicator(Collectives, Splits, Transfers):
         self._membership, self._memory, self._settings, self._group = membership, memory, settings, group
         self._drop_board = weakref.finalize(self, membership.drop, group)
         self._drop_board.atexit = False
-        self._forms = forms(self.rank, self.size)
         self._splits = 0
         self._suspended = False
-        self._timeout = settings.hccl_exec_timeout
         self._strict_dtypes = settings.ascend_rt_strict_dtypes
         self._noticed = False
         self._has_table = False
@@ -215,7 +218,7 @@ class Communicator(Collectives, Splits, Transfers):
         self._look_at(COLLECTIVES["barrier"], nothing, nothing, "sum", 0, stream)
 
     def _run(self, spec: Collective, x: Any, out: Any, op: Any, root: Any, stream: Any) -> Array:
-        if self._call_plainly(self._forms[spec.name], x, out, op, root, stream):
+        if self._call_plainly(spec.number, x, out, op, root, stream):
             result: Array = x if out is None else out
             return result
         return self._look_at(spec, x, out, op, root, stream)
@@ -328,9 +331,9 @@ class Communicator(Collectives, Splits, Transfers):
     def _attend(self, seconds: float) -> None:
         """Between two sleeps of a long wait: fences a stopped peer, says that ranks disagree already."""
         self._fence_if_quiescing()
-        collective, call, differs, quiescing = self._now()
-        if differs and quiescing < 0 and seconds > NOTICE_AFTER_S and not self._noticed:
+        if seconds > NOTICE_AFTER_S and not self._noticed and self._differs_so_far():
             self._noticed = True
+            collective, call, _ = self._now()
             waits_for = self._membership.segment.rank_line(self._membership.rank).waits_for
             awaited, own = (failure_words.rank_name(rank, self._members) for rank in (waits_for, self._membership.rank))
             print(

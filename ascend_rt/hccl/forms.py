@@ -2,15 +2,15 @@
 
 import struct
 
-from ..plan.collectives import COLLECTIVES, Collective, InPlace
+from ..plan.collectives import COLLECTIVES, Blocks, Collective, InPlace
 
 FORM = struct.Struct("10i")
-"""struct form of core/binding_plain.c."""
+"""struct form of core/binding.h."""
 
 
-def forms(rank: int, size: int) -> dict[str, bytes]:
-    """For one rank of a communicator, by the name of the collective."""
-    return {name: _form(spec, rank, size) for name, spec in COLLECTIVES.items()}
+def forms(rank: int, size: int) -> bytes:
+    """Of all collectives that have arrays, one behind another, for one rank of a communicator."""
+    return b"".join(_form(spec, rank, size) for spec in COLLECTIVES.values() if spec.blocks_in is not Blocks.NONE)
 
 
 def _form(spec: Collective, rank: int, size: int) -> bytes:
