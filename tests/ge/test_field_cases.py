@@ -12,6 +12,8 @@ from ascend_rt import ge
 from ascend_rt.acl.device import current
 from ascend_rt.testing import RankPool
 
+from ..limits import give_up_after_a_second
+
 pytestmark = pytest.mark.processes
 
 GRAPHS, STREAMS = 40, 3
@@ -98,6 +100,7 @@ def updated_receive(comm: rt.Communicator) -> str:
         message(other)
     g.launch(stream)
     stream.synchronize()
+    give_up_after_a_second(comm)
     with pytest.raises(rt.HcclError) as raised:
         if comm.rank == 0:
             g.launch(stream)
@@ -108,7 +111,7 @@ def updated_receive(comm: rt.Communicator) -> str:
 
 
 def test_a_graph_that_hangs_behind_an_update_names_the_line_of_the_update(ranks: RankPool) -> None:
-    waiting, _ = ranks.run(2, updated_receive, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    waiting, _ = ranks.run(2, updated_receive)
     lines = Path(__file__).read_text().splitlines()
     line = 1 + next(number for number, text in enumerate(lines) if "comm.recv(x, source=1" in text)
     assert "recv" in waiting and "rank 1" in waiting and f"test_field_cases.py:{line}" in waiting

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import ascend_rt as rt
+from ascend_rt.link.process import process_state
 from ascend_rt.testing import RankPool
+
+from ..limits import give_up_after_a_second
 
 pytestmark = pytest.mark.processes
 
@@ -72,8 +75,12 @@ def until_it_has_ended(comm: rt.Communicator) -> None:
 
 def wait_for_a_rank_that_comes_too_late(comm: rt.Communicator, count: int) -> Any:
     comm.all_reduce(rt.zeros(3))
+    give_up_after_a_second(comm)
     if comm.rank == 1:
         until_it_has_ended(comm)
+    elif comm.rank == 2:  # whose limit is not to be over first: it looks for rank 0 before it looks for rank 1
+        while comm._membership.segment.rank_line(0).wait_call != 2:
+            time.sleep(0.001)
     try:
         comm.all_reduce(rt.array(np.arange(float(count))))
     except rt.HcclError as error:
@@ -83,7 +90,7 @@ def wait_for_a_rank_that_comes_too_late(comm: rt.Communicator, count: int) -> An
 
 @pytest.mark.parametrize("count", [2, 1000], ids=["in the line", "by a plan"])
 def test_a_timeout_says_who_is_missing_and_what_sets_it(ranks: RankPool, count: int) -> None:
-    results = ranks.run(3, wait_for_a_rank_that_comes_too_late, count, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    results = ranks.run(3, wait_for_a_rank_that_comes_too_late, count)
     for rank, (text, name, ei, at_fault) in enumerate(results):
         assert (name, ei, at_fault) == ("HCCL_E_TIMEOUT", "EI0002", (1,))
         assert "rank 1 did not arrive within 1 s" in text and "HCCL_EXEC_TIMEOUT" in text
@@ -92,11 +99,19 @@ def test_a_timeout_says_who_is_missing_and_what_sets_it(ranks: RankPool, count: 
         assert lines[1 + rank].endswith("<- this rank")
 
 
+def give_up_once_rank_1_is_stopped(comm: rt.Communicator) -> None:
+    while process_state(comm._membership.segment.rank_line(1).pid) != "stopped":
+        time.sleep(0.001)
+    give_up_after_a_second(comm)
+
+
 def stop_between_commit_and_first_store(comm: rt.Communicator) -> None:
     x = rt.array(np.arange(1 << 16, dtype=np.float32) + comm.rank)
     comm.all_reduce(x)
     if comm.rank == 1:
         comm._stop_when_committed()
+    else:
+        threading.Thread(target=give_up_once_rank_1_is_stopped, args=(comm,)).start()
     try:
         comm.all_reduce(x)
         name = "done"
@@ -110,7 +125,7 @@ def stop_between_commit_and_first_store(comm: rt.Communicator) -> None:
 
 
 def test_a_stopped_rank_is_ended_before_anybody_raises(ranks: RankPool) -> None:
-    ended = ranks.end_of(3, stop_between_commit_and_first_store, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    ended = ranks.end_of(3, stop_between_commit_and_first_store)
     assert sorted(ended.stdout.splitlines()) == ["0 HCCL_E_TIMEOUT 4 True", "2 HCCL_E_TIMEOUT 4 True"], ended
     assert "rank 1" in ended.stderr and "is stopped" in ended.stderr
 

@@ -11,6 +11,7 @@ from ascend_rt.hccl import HcclCommStatePhase, HcclCommStatus, HcclResult
 from ascend_rt.testing import RankPool
 
 from ..answers import made
+from ..limits import give_up_after_a_second
 from .device_memory import memory
 
 pytestmark = pytest.mark.processes
@@ -51,6 +52,7 @@ def resumed_after_a_timeout(comm: rt.Communicator) -> None:
     assert acl.rt.set_device(comm.rank) == 0
     handle, (address, x) = hccl.handle_of(comm), memory([comm.rank])
     if comm.rank == 0:
+        give_up_after_a_second(comm)
         assert hccl.HcclAllReduce(address, address, 1, FP32, SUM, handle, 0) is OK
         assert acl.rt.synchronize_stream(0) == 507048
         assert hccl.HcclCommGetStatus("world") == (HcclCommStatus.HCCL_COMM_STATUS_INVALID, OK)
@@ -62,7 +64,7 @@ def resumed_after_a_timeout(comm: rt.Communicator) -> None:
 
 
 def test_resumed_after_a_timeout(ranks: RankPool) -> None:
-    ranks.run(2, resumed_after_a_timeout, environ={"HCCL_EXEC_TIMEOUT": "1"})
+    ranks.run(2, resumed_after_a_timeout)
 
 
 def callbacks(_comm: Any) -> None:

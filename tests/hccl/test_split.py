@@ -17,6 +17,8 @@ import ascend_rt as rt
 from ascend_rt.hccl import Communicator
 from ascend_rt.testing import RankPool
 
+from ..limits import give_up_after_a_second
+
 pytestmark = pytest.mark.processes
 
 
@@ -181,6 +183,7 @@ def crossing(world: Communicator) -> str:
     left, right = (world.split(0 if low <= world.rank < low + 3 else None) for low in (0, 1))
     first = left if world.rank < 2 else right
     assert first is not None
+    give_up_after_a_second(first)
     with pytest.raises(rt.HcclError) as caught:
         first.all_reduce(np.ones(3))
     world.barrier()  # who has failed keeps both until all have, or others would be told that it destroyed one
@@ -189,7 +192,7 @@ def crossing(world: Communicator) -> str:
 
 @pytest.mark.thorough
 def test_calls_that_block_one_another_end_in_time_and_tell_who_waits_where(ranks: RankPool) -> None:
-    for number, story in enumerate(ranks.run(4, crossing, environ={"HCCL_EXEC_TIMEOUT": "1"})):
+    for number, story in enumerate(ranks.run(4, crossing)):
         assert f'group "world_sub_{1 + (number > 1)}_0"' in story and "did not arrive within 1 s" in story
         assert len(re.findall(r"\n  rank \d \(rank \d of the job\)  ", story)) == 3
 

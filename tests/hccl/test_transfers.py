@@ -15,6 +15,8 @@ import ascend_rt as rt
 from ascend_rt import hccl
 from ascend_rt.testing import RankPool
 
+from ..limits import give_up_after_a_second
+
 pytestmark = pytest.mark.processes
 
 Array = np.ndarray[Any, Any]
@@ -239,6 +241,8 @@ def interrupt_when_it_waits(comm: rt.Communicator) -> None:
 def endings(comm: rt.Communicator, how: str) -> tuple[str, tuple[int, ...], str]:
     """Rank 1 ends in one way or another while rank 0 sends to it, and rank 2 receives from rank 0 for ever."""
     comm.barrier()
+    if how == "timeout":
+        give_up_after_a_second(comm)
     if comm.rank == 1 and how == "interrupted":
         threading.Thread(target=interrupt_when_it_waits, args=(comm,)).start()
         with pytest.raises(KeyboardInterrupt):
@@ -262,8 +266,7 @@ def endings(comm: rt.Communicator, how: str) -> tuple[str, tuple[int, ...], str]
     ],
 )
 def test_who_waits_for_a_rank_that_does_not_come_is_told_why(ranks: RankPool, how: str, name: str, words: str) -> None:
-    environ = {"HCCL_EXEC_TIMEOUT": "1"} if how == "timeout" else {}
-    told = [end for end in ranks.run(3, endings, how, environ=environ) if end[0]]
+    told = [end for end in ranks.run(3, endings, how) if end[0]]
     assert len(told) == (3 if how == "timeout" else 2)
     for got, culprits, line in told:
         assert got == name and len(culprits) == 1 and words in line, line
