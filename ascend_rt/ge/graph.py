@@ -25,7 +25,7 @@ from ..acl.errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_CAPTUR
 from . import json_form, text
 from .data_edges import DataEdge, data_edges
 from .fusion import check as check_fusion
-from .launch import Prepared
+from .launch import Prepared, prepared_for
 from .node_index import NodeIndex
 from .nodes import Buffer, Collective, Node, Role
 from .order import Order
@@ -56,7 +56,7 @@ class Group:
 class Graph:
     """What one rank does in a step.
 
-    nodes      listed so that whatever comes first is listed first; collectives of a communicator in their order
+    nodes      whatever comes first is listed first; collectives of a communicator in their order
     buffers    by name
     groups     the communicators of its collectives, by name
     log        a line of every pass that made it
@@ -211,16 +211,20 @@ class Graph:
         return unused
 
     def rebind(self, memory: Mapping[str, Array]) -> None:
-        """Have buffers of the program lie elsewhere, for launches from here on: inputs and outputs that change from
-        launch to launch need no copy. It costs what the nodes cost that use them; nothing where nothing moves.
+        """Have buffers of the program lie elsewhere, for launches from here on: inputs and outputs that change need no
+        copy. It costs what the nodes cost that use them; nothing where nothing moves.
 
         memory: an array of each such buffer's bytes, C-contiguous. ValueError: one is too small. DeviceMemoryError:
         there is no room for staging it, and nothing is changed.
         """
         moved = {name: self._bytes_for(name, given) for name, given in memory.items() if not self._is_at(name, given)}
         if moved:
-            self._replace_prepared([self.by_id[id] for id in self._index.using(moved)], moved, ())
+            self.move(moved)
             self.memory.update(moved)
+
+    def move(self, memory: Mapping[str, Array]) -> None:
+        """Have buffers lie elsewhere in the tasks of launches from here on."""
+        self._replace_prepared([self.by_id[id] for id in self._index.using(memory)], memory, ())
 
     def bind(
         self,
@@ -266,7 +270,7 @@ class Graph:
 
     @cached_property
     def prepared(self) -> Prepared:
-        """Its tasks; made when it is first launched. Buffers that nobody has placed get device memory of their own.
+        """Its tasks; made when it is first launched, with device memory for buffers that nobody has placed.
 
         DeviceMemoryError (207001): there is no room. ValueError: it was not bound to communicators.
         """
@@ -278,8 +282,7 @@ class Graph:
 
         Blocks until all of them are here. For graphs that use several communicators, or messages: order and arguments
         of calls, both sides of messages, and cycles are sought over all graphs together (`check_ranks`), as far as
-        communicators have no members elsewhere. Without it the first launch compares over each communicator that the
-        graph has collectives of, by itself.
+        communicators have no members elsewhere. Without it the first launch compares over each communicator of its own.
 
         HcclError (HCCL_E_PARA) on every rank: they do not fit together, with ranks, nodes and lines.
         """
@@ -301,7 +304,8 @@ class Graph:
 
         The first launch blocks until the ranks have compared their graphs; see `agree`. First launches of graphs of one
         communicator come in the same order on all of its ranks. Each launch begins with a meeting of those ranks, which
-        fails on all of them if they launch different graphs. keep: is kept alive until it is done.
+        fails on all of them if they launch different graphs. keep: is kept alive until it is done. Graphs launched on a
+        stream share the memory of their own buffers (memory/stream_memory.py).
 
         HcclError (HCCL_E_PARA): the graphs do not fit together. AclError (107017) if it was destroyed; (107027) if the
         stream is captured. RuntimeError: a communicator or the stream was destroyed.
@@ -311,7 +315,7 @@ class Graph:
             self._agree_by_itself()
         elif self._call_changes:
             self._agree_again()
-        self.prepared.launch(stream, keep)
+        prepared_for(self, stream).launch(stream, keep)
 
     def check_may_launch(self, stream: "Stream") -> None:
         """AclError (107017): it was destroyed; (107027): the stream is captured."""

@@ -16,7 +16,7 @@ from ..acl import device as local
 from ..acl.stream import Stream, as_task
 from ..core import _core
 from ..hccl.recorded import Place, add_collective, add_meeting, add_split, add_transfer, call_of
-from .memory.plan import memory_for
+from .memory.stream_memory import have_own_block, is_quiet, memory_for
 from .nodes import Collective, Copy, Kernel, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
 
@@ -24,11 +24,34 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 
-class Prepared:
-    """The tasks of a graph. DeviceMemoryError: there is no room for what it needs."""
+def prepared_for(graph: "Graph", stream: Stream) -> "Prepared":
+    """The tasks of a graph, to be launched on a stream now: in the memory in which they may be.
 
-    def __init__(self, graph: "Graph") -> None:
-        self._memory: dict[str, Array] = {**graph.memory, **memory_for(graph, local.current().memory)}
+    DeviceMemoryError: there is no room for what it needs.
+    """
+    held: Prepared | None = vars(graph).get("prepared")
+    if held is None or held.waits_for_a_stream:
+        vars(graph).pop("prepared", None)
+        del held  # with what it has allocated
+        graph._check_bound()
+        graph.prepared = Prepared(graph, stream)
+    elif held.placed.turns is not None and held.placed.turns.stream is stream:
+        held.placed.turns.settle()
+    elif held.placed.turns is not None:
+        have_own_block(graph)
+    return graph.prepared
+
+
+class Prepared:
+    """The tasks of a graph. DeviceMemoryError: there is no room for what it needs.
+
+    stream: on which it is launched first, if somebody knows.
+    """
+
+    def __init__(self, graph: "Graph", stream: Stream | None = None) -> None:
+        arrays, self.placed = memory_for(graph, local.current().memory, stream)
+        self._memory: dict[str, Array] = {**graph.memory, **arrays}
+        self._was_launched = False
         self._communicators = graph.communicators
         self._columns = {stream: column for column, stream in enumerate(graph.streams)}
         self._marks = _Marks(graph, self._columns)
@@ -57,12 +80,18 @@ class Prepared:
         """Queue all of it; `keep` is kept alive until it is done."""
         self._core.launch((stream, *streams_beside(stream, self.streams - 1)), keep)
         self._launched_on.add(stream)
+        self._was_launched = True
+
+    @property
+    def waits_for_a_stream(self) -> bool:
+        """Whether it was made before anybody knew where it is launched, and would lie elsewhere then."""
+        return self.placed.may_turn and self.placed.plan is not None and not self._was_launched
 
     def streams_under_way(self) -> list[Stream]:
         """Where launches may be that are not over: none if all are."""
-        if not self._core.is_under_way(tuple(self._launched_on)):
+        if not self._core.is_under_way(tuple(one for on in self._launched_on for one in (on, *on.beside))):
             self._launched_on.clear()
-        return [stream for stream in self._launched_on if not stream.is_idle()]
+        return [stream for stream in self._launched_on if not is_quiet(stream)]
 
     def replace(self, nodes: Iterable[Node], memory: Mapping[str, Array], unused: Iterable[str] = ()) -> None:
         """Nodes in the place of those with their ids, for launches from here on; memory: where buffers lie that are new

@@ -121,6 +121,13 @@ ROWS = (
         _numbers,
         "outputs that hold other things first",
     ),
+    Row(
+        "ge.exec.staticMemoryPolicy",
+        "2",
+        "0, 2, 3 or 4",
+        _word("0", "2", "3", "4"),
+        "0: every graph has memory of its own, also those that are launched on one stream",
+    ),
     Row("ascend_rt.fusion", "auto", "auto or rules", _fusion, "how all-reduces are fused: see all_reduce_fusion"),
     Row(
         "ascend_rt.narrowReductions",
@@ -149,7 +156,7 @@ ge.exec.hcomGrouplist ge.exec.hcomGrouplistV2 ge.exec.globalHcclCommConfig ge.hc
 ge.offline_hccl_compile ge.exec.hcclExecuteTimeOut ge.exec.graphExecTimeout ge.hcomParallel ge.hcomMultiMode
 ge.fusionTensorSize ge.exec.isTailingOptimization ge.exec.hccl_tailing_optimize ge.streamNum
 ge.autoMultistreamParallelMode ge.event ac_parallel_enable ge.exec.memoryOptimizationPolicy
-ge.exec.graphIOMemAllocMode ge.exec.outputReuseInputMemIndexes ge.exec.staticMemoryPolicy
+ge.exec.graphIOMemAllocMode ge.exec.outputReuseInputMemIndexes
 ge.exec.reuseZeroCopyMemory ge.featureBaseRefreshable ge.exec.frozenInputIndexes ge.exec.input_fusion_size
 ge.exec.atomicCleanPolicy ge.swapSpaceNodes ge.externalWeight ge.externalWeightDir ge.constLifecycle
 ge.variableUse1gHugePage ge.graph_compiler_cache_dir ge.graph_key ge.graphMaxParallelModelNum

@@ -5,8 +5,9 @@ from ..nodes import Role
 from ..options import OptionError, Options
 from .plan import MemoryOptions
 
-REUSE, INPUTS, OUTPUTS = (
+REUSE, POLICY, INPUTS, OUTPUTS = (
     "ge.exec.disableReuseMemory",
+    "ge.exec.staticMemoryPolicy",
     "ge.exec.inputReuseMemIndexes",
     "ge.exec.outputReuseMemIndexes",
 )
@@ -19,6 +20,7 @@ def memory_options(options: Options, graph: Graph) -> MemoryOptions:
     """
     return MemoryOptions(
         reuse=options.value(REUSE) == "0",
+        in_turn=options.value(POLICY) != "0",
         input_reuse=_names(options, INPUTS, graph, Role.INPUT),
         output_reuse=_names(options, OUTPUTS, graph, Role.OUTPUT),
     )

@@ -10,7 +10,7 @@ used where they lie (zero copy); with the switches below their bytes serve the g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +49,17 @@ class MemoryOptions:
     """results take over the place of arguments that are used no more"""
     side_by_side: tuple[tuple[str, ...], ...] = ()
     """buffers that lie one behind another, each at a multiple of the alignment"""
+    in_turn: bool = True
+    """ge.exec.staticMemoryPolicy = 2: where no memory was asked for, the graph lies in the block in which the graphs
+    that are launched on one stream take turns; False (0): in a block of its own"""
     effort: int = 1
     """placement.place"""
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether other graphs may have the same bytes: nothing in them is the program's, or to be left alone."""
+        kept = self.no_reuse or self.input_reuse or self.output_reuse
+        return self.in_turn and self.reuse and not kept
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,7 @@ def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> "list[Graph]":
     (GE: ge.exec.staticMemoryPolicy = 2.) What a launch of one leaves in its intermediate buffers is gone when another
     has been launched.
     """
-    block = _reserve(max(plans, key=lambda plan: plan.peak), memory)
+    block = reserve(max(plans, key=lambda plan: plan.peak), memory)
     did = "memory planned: {0.peak} bytes in a block of {1}, bound {0.bound}"
     return [
         plan.graph.replace(did.format(plan, block.nbytes), memory={**plan.graph.memory, **plan.memory(block)})
@@ -212,25 +221,8 @@ def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> "list[Graph]":
     ]
 
 
-def memory_for(graph: "Graph", memory: DeviceMemory) -> dict[str, Bytes]:
-    """Device memory for the buffers of a graph that have none: planned, quickly unless that takes more than there is.
-
-    GraphMemoryError (EL0004), before anything is allocated or moved: there is not so much.
-    """
-    if all(name in graph.memory for name in graph.buffers):
-        return {}
-    plan = plan_memory(graph, replace(graph.memory_options or MemoryOptions(), effort=0))
-    if plan.peak > room(memory):
-        plan = plan_memory(graph)
-    placed = plan.memory(_reserve(plan, memory)) if plan.peak else {}
-    missing = [name for name in graph.buffers if name not in graph.memory]
-    return {
-        name: placed[name] if name in placed else memory.empty((graph.buffers[name].nbytes,), np.uint8)
-        for name in missing
-    }
-
-
-def _reserve(plan: MemoryPlan, memory: DeviceMemory) -> Bytes:
+def reserve(plan: MemoryPlan, memory: DeviceMemory) -> Bytes:
+    """A block for a plan. GraphMemoryError: there is no room, and nothing has been allocated."""
     fits = room(memory)
     if plan.peak > fits:
         raise GraphMemoryError(explain(plan, memory, fits))

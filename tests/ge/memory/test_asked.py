@@ -35,6 +35,12 @@ def test_reuse_is_switched_off(level: str) -> None:
     assert ge.plan_memory(done, ge.MemoryOptions()).peak == 2 * NBYTES
 
 
+@pytest.mark.parametrize(("policy", "in_turn"), [("0", False), ("2", True), ("3", True), ("4", True)])
+def test_a_policy_of_0_has_a_graph_lie_alone(policy: str, in_turn: bool) -> None:
+    done = ge.optimise(chain(), Options(session={"ge.exec.staticMemoryPolicy": policy}))
+    assert (done.memory_options or ge.MemoryOptions()).takes_turns is in_turn
+
+
 def test_indexes_are_of_inputs_and_of_outputs() -> None:
     given = {"ge.exec.inputReuseMemIndexes": "1,0", "ge.exec.outputReuseMemIndexes": "1"}
     asked = memory_options(Options(session=given), chain())
