@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..diag.call_site import call_site
+from ..hccl.config import HcclCommConfig
 from ..plan.collectives import COLLECTIVES
 from .fusion import current_mark
 from .graph import Array, Graph, Group
@@ -26,12 +27,24 @@ from .placement import dtype_named
 
 
 class Builder:
-    """Nodes and buffers of a rank of the job while they grow. groups: ranks of the job by name of the communicator."""
+    """Nodes and buffers of a rank of the job while they grow.
 
-    def __init__(self, rank: int, groups: Mapping[str, Sequence[int]]) -> None:
+    groups   ranks of the job by name of the communicator
+    configs  by name of the communicator: what it is made with when an .om of the graph is loaded
+    """
+
+    def __init__(
+        self, rank: int, groups: Mapping[str, Sequence[int]], configs: Mapping[str, HcclCommConfig] | None = None
+    ) -> None:
         members = {name: tuple(ranks) for name, ranks in groups.items() if rank in ranks}
+        given = {name: config.given() for name, config in (configs or {}).items()}
+        if not given.keys() <= groups.keys():
+            raise ValueError(f"configs has {sorted(given.keys() - groups.keys())}, and groups {sorted(groups)}")
         self.rank = rank
-        self.groups = {name: Group(name, ranks.index(rank), len(ranks), ranks) for name, ranks in members.items()}
+        self.groups = {
+            name: Group(name, ranks.index(rank), len(ranks), ranks, given.get(name, {}))
+            for name, ranks in members.items()
+        }
         self._nodes: list[Node] = []
         self._buffers: dict[str, Buffer] = {}
         self._constants: dict[str, Array] = {}

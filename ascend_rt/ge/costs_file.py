@@ -4,9 +4,9 @@
     write_costs("times.json", graph, ge.measured(graph), comm)          by a graph of a program, with its data
     costs = read_costs("times.json", graphs)
 
-JSON: the host's cores and constants and the emulated links, which all ranks share, and the kernels of each rank with
-their microseconds. A kernel is known by the id of its node and the name of its function, so that times of another graph
-are refused.
+JSON: the host's cores and constants, the emulated links and how late calls over them end, which all ranks share, and
+the kernels of each rank with their microseconds. A kernel is known by the id of its node and the name of its function,
+so that times of another graph are refused.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..hccl.communicator import Communicator
 
 FORMAT = "ascend_rt costs"
-VERSION = 1
+VERSION = 2
 _NUMBER = (int, float)
 _FORM: Schema = {
     "format": str,
@@ -36,17 +36,20 @@ _FORM: Schema = {
     "constants": dict.fromkeys(Constants._fields, _NUMBER),
     "task_us": _NUMBER,
     "link": str,
+    "late": [{"ranks": [int], "us": _NUMBER}],
     "ranks": [[{"id": int, "function": str, "us": _NUMBER}]],
 }
 
 
 def write_costs(path: str | Path, graph: Graph, costs: Costs, communicator: "Communicator") -> None:
-    """Keep what the tasks of all ranks' graphs cost: kernels of each, host and links as rank 0 has them.
+    """Keep what the tasks of all ranks' graphs cost: kernels of each, how late calls of each communicator end, host and
+    links as rank 0 has them.
 
     communicator: of all ranks of the job. Blocks, like a collective; rank 0 writes. OSError on rank 0: the file
     cannot be written. HcclError as all_gather.
     """
-    texts = all_texts(communicator, json.dumps(_kernels(graph, costs)))
+    late = [{"ranks": ranks, "us": us} for ranks, us in costs.late_us.items()]
+    texts = all_texts(communicator, json.dumps({"kernels": _kernels(graph, costs), "late": late}))
     if communicator.rank == 0:
         Path(path).write_text(_to_text(costs, [json.loads(text) for text in texts]))
 
@@ -62,10 +65,11 @@ def read_costs(path: str | Path, graphs: Mapping[int, Graph]) -> dict[int, Costs
         raise ValueError(f"{path} is of {len(form['ranks'])} ranks; expected {len(graphs)}")
     machine = Machine(form["cores"], Constants(**form["constants"]))
     links = LinksOf()(form["link"]) if form["link"] else None
+    late = {tuple(row["ranks"]): float(row["us"]) for row in form["late"]}
     found = {}
     for rank, graph in graphs.items():
         times = _times_of(graph, form["ranks"][rank], f"{path}: rank {rank}")
-        found[rank] = Costs(times, machine, links, len(graphs), task_us=form["task_us"])
+        found[rank] = Costs(times, machine, links, len(graphs), task_us=form["task_us"], late_us=late)
     return found
 
 
@@ -77,8 +81,9 @@ def _kernels(graph: Graph, costs: Costs) -> list[dict[str, Any]]:
     ]
 
 
-def _to_text(costs: Costs, kernels: list[Any]) -> str:
+def _to_text(costs: Costs, measured: list[Any]) -> str:
     """One line for each kernel."""
+    late = {tuple(row["ranks"]): row["us"] for of_rank in measured for row in of_rank["late"]}
     form = {
         "format": FORMAT,
         "version": VERSION,
@@ -86,8 +91,9 @@ def _to_text(costs: Costs, kernels: list[Any]) -> str:
         "constants": costs.machine.constants._asdict(),
         "task_us": costs.task_us,
         "link": "" if costs.links is None else str(costs.links),
+        "late": [{"ranks": ranks, "us": us} for ranks, us in sorted(late.items())],
     }
-    lists = ",\n".join("[\n" + ",\n".join(map(json.dumps, of_rank)) + "\n]" for of_rank in kernels)
+    lists = ",\n".join("[\n" + ",\n".join(map(json.dumps, of_rank["kernels"])) + "\n]" for of_rank in measured)
     return json.dumps(form)[:-1] + f',\n"ranks": [{lists}]}}\n'
 
 
@@ -105,6 +111,7 @@ def _read_form(path: Path) -> Any:
 
 def _check_numbers(form: Any) -> None:
     times = [kernel["us"] for of_rank in form["ranks"] for kernel in of_rank]
+    times += [row["us"] for row in form["late"]]
     for number in (*times, *form["constants"].values(), form["task_us"]):
         if not 0 <= number < math.inf:
             raise ValueError(f"a time is {number}; expected numbers from 0")

@@ -13,7 +13,7 @@ has the memory and the communicators of the old one and can be launched as well.
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +45,13 @@ _ids = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A communicator, as this rank sees it."""
+    """A communicator, as this rank sees it. config: fields of HcclCommConfig that loading an .om makes it with."""
 
     name: str
     rank: int
     size: int
     world_ranks: tuple[int, ...]
+    config: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
 
 class Graph:

@@ -1,7 +1,8 @@
 """hccl-run -n N -m ascend_rt.ge.kernel_times STEP.om TIMES.json: what the kernels of an .om take, for hccl-atc.
 
-Every rank loads its graph and calls its kernels, all ranks at the same time, with zeros for inputs; no communication
-runs. A program whose kernels take other times with data of its own measures them itself: see costs_file.
+Every rank loads its graph and calls its kernels, all ranks at the same time, with zeros for inputs. Communication of
+the graph does not run; over emulated links small calls are made beside the kernels, to see how late they end. A program
+whose kernels take other times with data of its own measures them itself: see costs_file.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """HcclCommConfig: what one communicator does otherwise than the environment says."""
 
 # ruff: noqa: N815  the fields have their C names
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ..settings import CONFIG_FIELDS, SettingError, Settings
 
@@ -40,6 +40,11 @@ class HcclCommConfig:
     hcclQos: int = NOT_SET
     hcclSymWinMaxMemSizePerRank: int = 16
     hcclChannelSqDepth: int = NOT_SET
+
+    def given(self) -> dict[str, int | str]:
+        """The fields that are set, by name."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {each.name: values[each.name] for each in fields(self) if values[each.name] != each.default}
 
     def apply(self, settings: Settings) -> Settings:
         """`settings`, but for the fields that are set. SettingError (EI0016) for a value that is not allowed."""

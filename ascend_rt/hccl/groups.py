@@ -14,6 +14,7 @@ from ..link.membership import Membership
 from ..plan.collectives import COLLECTIVES
 from ..settings import Settings
 from . import choices, tuning
+from .config import HcclCommConfig
 from .errors import HcclError, HcclResult
 
 if TYPE_CHECKING:
@@ -78,8 +79,12 @@ def form(membership: Membership, memory: DeviceMemory, settings: Settings, place
     return communicator
 
 
-def split(parent: Communicator, color: int | None, key: int | None) -> Communicator | None:
-    """See Communicator.split."""
+def split(
+    parent: Communicator, color: int | None, key: int | None, config: HcclCommConfig | None = None
+) -> Communicator | None:
+    """See Communicator.split. config: beats the settings of the parent; all ranks have the same. SettingError (EI0016)
+    for a value that is not allowed."""
+    settings = parent._settings if config is None else config.apply(parent._settings)
     wrong = _objection(color, key)
     if wrong:
         parent._refuse(COLLECTIVES["all_gather"].number, f"split: {wrong}", None)
@@ -97,8 +102,8 @@ def split(parent: Communicator, color: int | None, key: int | None) -> Communica
         tuple(parent.world_ranks[rank] for rank in ranks),
         servers_of(parent, ranks),
     )
-    name = f"{parent.name}_sub_{parent._splits}_{color}"
-    return form(parent._membership, parent._memory, parent._settings, place, name)
+    name = (config.hcclCommName if config else "") or f"{parent.name}_sub_{parent._splits}_{color}"
+    return form(parent._membership, parent._memory, settings, place, name)
 
 
 def servers_of(parent: Communicator, ranks: Sequence[int]) -> tuple[int, ...]:

@@ -84,7 +84,7 @@ def test_a_step_is_compiled_and_shown(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "ATC start working now, please wait for a moment."
     assert lines[1] == "step.om: 3 ranks, 12 nodes, at most 512 bytes of planned memory on a rank"
-    assert lines[2] == "ATC run success"
+    assert lines[2] == "ATC run success, welcome to the next use."
     graph = ge.Model.from_bytes((folder / "step.om").read_bytes()).ranks[2].graph
     kernel = graph.of_kind("kernel")[0]
     assert (graph.groups["world"].rank, kernel.line) == (2, "build_fn.py:16")
@@ -134,8 +134,8 @@ def test_passes_run_over_the_graphs_of_all_ranks_together(folder: Path, monkeypa
         (["build_fn.py:absent", "--ranks", "2", "--output", "x"], "expected a function absent in build_fn.py"),
         (["other.py:build", "--ranks", "2", "--output", "x"], "expected a file other.py"),
         (["build_fn.py", "--ranks", "2", "--output", "x"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
-        (["build_fn.py:build", "--ranks", "2"], "--output is missing"),
-        (["build_fn.py:build", "--output", "x"], "--ranks is missing"),
+        (["build_fn.py:build", "--ranks", "2"], "E10004: --output is missing"),
+        (["build_fn.py:build", "--output", "x"], "E10004: --ranks is missing"),
         (["build_fn.py:build", "--ranks", "0", "--output", "x"], "--ranks is 0; expected 1 to 4094"),
         (
             ["build_fn.py:build", "--ranks", "3", "--cluster_config", "table.json", "--output", "x"],
@@ -147,15 +147,37 @@ def test_passes_run_over_the_graphs_of_all_ranks_together(folder: Path, monkeypa
         (["build_fn.py:build", "--ranks", "2", "--output", "x", "--raw_ge_options", "unknown.json"], "E10001.*ge.much"),
         (["build_fn.py:build", "--ranks", "2", "--output", "no/x"], "No such file or directory"),
         (["--mode=5"], "--mode is 5; expected 0"),
-        (["--mode=6"], "--om is missing"),
+        (["--mode=6"], "E10004: --om is missing"),
+        (["--mode=six"], "E10003: --mode is 'six'; expected an integer"),
+        (["--mode"], "E10004: argument --mode: expected one argument"),
+        (["--disable_reuse_memory=2"], "E10006: --disable_reuse_memory is 2; expected 0 or 1"),
+        (["--outptu=x"], "E10001: unknown command line flag '--outptu'; is --output meant"),
+        (["--soc_version=Ascend910B"], "E10055: --soc_version is an option of atc that hccl-atc has not"),
+        (["build_fn.py:build", "other"], "E10001: non-option parameter 'other'"),
+        (["build_fn.py:build", "--cluster_config=absent", "--output=x"], "E10001: --cluster_config is absent"),
+        (["build_fn.py:build", "--cluster_config=build_fn.py", "--output=x"], "E10032: .*expected a file of JSON"),
         (["--mode=6", "--om=build_fn.py"], "545001.*magic is"),
     ],
 )
 def test_failures_end_with_atcs_line_and_the_reason(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], reason: str
 ) -> None:
-    assert run(monkeypatch, *words) == 1
+    assert run(monkeypatch, *words) == 255
     told = capsys.readouterr()
     assert told.out.splitlines()[-1].startswith("ATC run failed, Please check the detail log, Try 'hccl-atc --help'")
     assert re.search(reason, told.err, re.DOTALL), told.err
     assert not list(folder.glob("*.om"))
+
+
+@pytest.mark.parametrize("word", ["-h", "--help", "-help", "--h"])
+def test_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(monkeypatch, word)
+    told = capsys.readouterr()
+    assert (ended.value.code, told.err) == (0, "") and told.out.startswith("usage: hccl-atc ")
+
+
+def test_options_are_spelt_as_atc_lets_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("-cluster_config=table.json", "--topo-sorting-mode", "1", "-output", "out", "build_fn.py:build")
+    assert run(monkeypatch, *words) == 0
+    assert len(ge.Model.from_bytes((folder / "out.om").read_bytes()).ranks) == 2

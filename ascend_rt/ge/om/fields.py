@@ -35,7 +35,7 @@ GRAPH: Schema = {
             "on_device": bool,
         }
     ],
-    "groups": [{"name": str, "rank": int, "size": int, "world_ranks": [int]}],
+    "groups": [{"name": str, "rank": int, "size": int, "world_ranks": [int], "config": dict}],
     "log": [str],
 }
 PLAN: Schema = {

@@ -11,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ...acl.memory import DeviceMemory
+from ...hccl.config import HcclCommConfig
+from ...hccl.groups import split
 from ...hccl.world import init
 from ..across.texts import all_texts
 from ..graph import Graph
 from .errors import ModelFileError
 from .identity import check_identity
-from .model import Model, RankModel
+from .model import Model, RankModel, configs_of
 
 if TYPE_CHECKING:
     from ...hccl.communicator import Communicator
@@ -101,11 +103,11 @@ def memory_for(rank: RankModel, memory: DeviceMemory, later: Collection[str] = (
 def communicators(model: Model, world: "Communicator") -> "Mapping[str, Communicator]":
     """Those of this rank, by name. Blocks: all ranks make all of them, in one order."""
     own: dict[str, Communicator] = {}
-    for name, members in _groups(model):
-        if members == tuple(range(world.size)):
-            own.update({name: world} if world.rank in members else {})
+    for (name, members), given in sorted(configs_of(rank.form for rank in model.ranks).items()):
+        if members == tuple(range(world.size)) and not given:
+            own[name] = world
             continue
-        part = world.split(0 if world.rank in members else None, _key(members, world.rank))
+        part = split(world, 0 if world.rank in members else None, _key(members, world.rank), _config(name, given))
         if part is not None:
             own[name] = part
     return own
@@ -115,7 +117,8 @@ def _key(members: Sequence[int], rank: int) -> int | None:
     return members.index(rank) if rank in members else None
 
 
-def _groups(model: Model) -> list[tuple[str, tuple[int, ...]]]:
-    """Of all ranks, in an order that all of them find."""
-    forms = (form for rank in model.ranks for form in rank.form["groups"])
-    return sorted({(form["name"], tuple(form["world_ranks"])) for form in forms})
+def _config(name: str, given: Mapping[str, Any]) -> HcclCommConfig:
+    try:
+        return HcclCommConfig(**given)
+    except TypeError as error:
+        raise ModelFileError(f"config of communicator {name!r} is {given}: {error}") from None

@@ -1,7 +1,7 @@
 """Model: the compiled graphs of all ranks, and how they become a file and come from one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -117,15 +117,30 @@ def compile_model(
     """The graphs of ranks 0, 1, ..., checked together and their memory planned; options: as of plan_memory.
 
     HcclError (HCCL_E_PARA): they do not fit together. ValueError: ranks are missing, a graph has what cannot be written
-    down or cannot be planned, a kernel cannot be imported.
+    down or cannot be planned, a kernel cannot be imported. ModelFileError: ranks make a communicator with different
+    configurations.
     """
     if sorted(graphs) != list(range(len(graphs))) or not graphs:
         raise ValueError(f"graphs of ranks {sorted(graphs)}; expected those of ranks 0 to N-1")
     refuse_ranks(graphs)
     ranks = tuple(_compiled(graphs[rank], options) for rank in range(len(graphs)))
+    configs_of(rank.form for rank in ranks)
     weights, _ = _gathered(ranks)
     identity = identity_of([rank.form for rank in ranks], [rank.plan for rank in ranks], weights)
     return Model(name, ranks, identity, command)
+
+
+def configs_of(forms: Iterable[Mapping[str, Any]]) -> dict[tuple[str, tuple[int, ...]], Mapping[str, Any]]:
+    """What the communicators of all ranks' graphs are made with, by name and ranks of the job. ModelFileError: ranks
+    differ in it."""
+    found: dict[tuple[str, tuple[int, ...]], Mapping[str, Any]] = {}
+    for rank, form in enumerate(forms):
+        for group in form["groups"]:
+            config = found.setdefault((group["name"], tuple(group["world_ranks"])), group["config"])
+            if config != group["config"]:
+                text = f"communicator {group['name']!r} is made with {group['config']} on rank {rank}"
+                raise ModelFileError(f"{text}, and with {config} on a lower one; expected the same")
+    return found
 
 
 def _compiled(graph: Graph, options: MemoryOptions | None) -> RankModel:

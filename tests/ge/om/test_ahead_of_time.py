@@ -49,8 +49,13 @@ def optimised_at_run_time(comm: rt.Communicator, layers: str, times: str) -> Any
     graph: ge.Graph = runpy.run_path(layers)["build"](comm.rank, comm.size)
     drawn = np.random.default_rng(comm.rank)
     kernels = {node.id: float(drawn.integers(20, 400)) for node in graph.of_kind("kernel")}
-    costs = ge.Costs(kernels, machine_of(comm), LinksOf()(LINK), comm.size)
+    late = {(0, 1, 2): 700.0, (comm.rank, 9): 1.0}  # communicators of all ranks, and one that others have not
+    costs = ge.Costs(kernels, machine_of(comm), LinksOf()(LINK), comm.size, late_us=late)
     ge.write_costs(times, graph, costs, comm)
+    comm.barrier()
+    assert ge.read_costs(times, dict.fromkeys(range(3), graph))[comm.rank].late_us == {
+        (0, 1, 2): 700.0, **{(rank, 9): 1.0 for rank in range(3)}
+    }
     return form_of(ge.optimise(graph, costs=costs, agree=asked({"world": comm})))
 
 
@@ -82,8 +87,8 @@ def test_graphs_are_those_of_the_run_time(ranks: RankPool, folder: Path, monkeyp
     assert compiled(monkeypatch, "--kernel_times", "times.json", "--link", "1MB/s,9ms") != at_run_time
 
 
-TIMES = """{"format": "ascend_rt costs", "version": 1, "cores": 2, "constants": {"alpha_us": 1, "switch_us": 1,
-"beta_us_per_byte": 1e-05, "gamma_us_per_byte": 1e-4}, "task_us": 0, "link": "", "ranks": [[], [],
+TIMES = """{"format": "ascend_rt costs", "version": 2, "cores": 2, "constants": {"alpha_us": 1, "switch_us": 1,
+"beta_us_per_byte": 1e-05, "gamma_us_per_byte": 1e-4}, "task_us": 0, "link": "", "late": [], "ranks": [[], [],
 [{"id": 1, "function": "imul", "us": 5}]]}"""
 
 
@@ -93,8 +98,9 @@ TIMES = """{"format": "ascend_rt costs", "version": 1, "cores": 2, "constants": 
     [
         ("", "", ""),
         ("{", "", "times.json has no kernel times: "),
-        ('"version": 1', '"version": 2', "expected an object with format 'ascend_rt costs' and version 1"),
+        ('"version": 2', '"version": 1', "expected an object with format 'ascend_rt costs' and version 2"),
         ('"us": 5', '"us": "5"', r"the file\.ranks\[2\]\[0\]\.us is a str; expected int or float"),
+        ('"late": []', '"late": [{"ranks": [0], "us": -1}]', "a time is -1; expected numbers from 0"),
         ('"us": 5', '"us": NaN', "a time is nan; expected numbers from 0"),
         ('"cores": 2', '"cores": 0', "cores is 0; expected 1 or more"),
         ('"link": ""', '"link": "fast"', "'fast' is no link"),
@@ -114,7 +120,7 @@ def test_times_of_something_else_are_refused(
     Path("times.json").write_text(TIMES.replace(old, new, 1))
     words = ["layers.py:build", "--ranks", "3", "--output", "out", "--kernel_times", "times.json"]
     monkeypatch.setattr(sys, "argv", ["hccl-atc", *words])
-    assert atc.main() == bool(reason)
+    assert atc.main() == (255 if reason else 0)
     told = capsys.readouterr().err
     assert told == "" if not reason else told.startswith("hccl-atc: E10001: --kernel_times is ")
     assert re.search(reason, told)
@@ -128,5 +134,5 @@ def test_links_that_are_none_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], link: str, reason: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["hccl-atc", "layers.py:build", "--ranks=3", "--output=out", f"--link={link}"])
-    assert atc.main() == 1
+    assert atc.main() == 255
     assert re.search(reason, capsys.readouterr().err)

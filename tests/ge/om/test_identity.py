@@ -134,7 +134,9 @@ def test_a_kernel_with_other_parameters_is_refused(
         graph_of(read(model), 0)
 
 
-def test_a_file_of_another_release_is_refused_or_told(imported: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_another_release_is_refused_or_told(
+    imported: Callable[[str], None], capsys: pytest.CaptureFixture[str]
+) -> None:
     """A patch of ascend_rt is no other release; one of NumPy is told where a kernel is NumPy's."""
     imported(KERNELS)
     model = compiled()
