@@ -6,6 +6,7 @@ each, as `set_split_strategy_by_idx` has them: [20, 100, 159] are 0..20, 21..100
     Percentages   shares of the bytes, as hccl.split.api's set_split_strategy_by_size
     Indices       the last numbers themselves, as set_split_strategy_by_idx
     Threshold     a bucket is closed when it has so many bytes, as MindSpore's comm_fusion
+    AtMost        a bucket has so many bytes at most, as GE's ge.fusionTensorSize
     Fastest       the least time until everything is reduced, from when gradients are ready and what calls cost
 """
 
@@ -85,6 +86,23 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class AtMost:
+    """A bucket ends before the gradient with which it would have more than `nbytes`; one that has more is alone."""
+
+    nbytes: int
+
+    def last(self, gradients: Gradients) -> list[int]:
+        """The last gradient of each bucket."""
+        cuts, held = [], 0
+        for number, nbytes in enumerate(gradients.nbytes):
+            if number and held + nbytes > self.nbytes:
+                cuts.append(number - 1)
+                held = 0
+            held += nbytes
+        return _ending(cuts, len(gradients.nbytes))
+
+
+@dataclass(frozen=True)
 class Fastest:
     """Buckets with which the last call ends earliest, where calls follow one another and each begins when all its
     gradients are ready: f(j) = min over i of max(f(i), ready(i+1..j)) + time(i+1..j). Where the first j end equally
@@ -96,7 +114,7 @@ class Fastest:
         return fastest(gradients)[1]
 
 
-Strategy = Percentages | Indices | Threshold | Fastest
+Strategy = Percentages | Indices | Threshold | AtMost | Fastest
 
 
 def fastest(gradients: Gradients) -> tuple[float, list[int]]:

@@ -5,18 +5,21 @@
     print(table())                                 all keys, what they take and what they do
 
 A key is looked up for the graph, then for the session, then globally, then its default stands. GE's keys that mean
-something here are in the table, and ours beside them, which begin with ascend_rt. Further keys of GE are taken and have
-no effect; any other key is an error, as is a value that a key does not take.
+something here are in the table, and ours beside them, which begin with ascend_rt. Of further keys of GE those that say
+nothing of what is done here are taken, and ge.optimise has a line on each in the graph's log (options_of_ge). Those
+that ask for something that is not done are errors which say what to do instead, as is any other key, and a value that
+a key does not take.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from .buckets import Fastest, Indices, Percentages, Strategy, Threshold
+from .options_of_ge import MEANINGLESS, NOT_DONE
 
 
 class OptionError(ValueError):
@@ -63,6 +66,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _streams(text: str) -> int | None:
+    """Of communication."""
     found = [_number(part.removeprefix("DNN_HCCL:")) for part in text.split(",") if part.startswith("DNN_HCCL:")]
     if text and not all(re.fullmatch(r"\w+:[1-9][0-9]*", part) for part in text.split(",")):
         raise ValueError(text)
@@ -73,24 +77,28 @@ def _fusion(text: str) -> Strategy:
     return Fastest() if _word("auto", "rules")(text) == "auto" else Percentages()
 
 
-def _comm_fusion(text: str) -> Strategy | None:
-    """MindSpore's; None: nothing is said. Where it is closed, every bucket has one gradient."""
+_CALLS = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter"}
+
+
+def _comm_fusion(text: str) -> dict[str, Strategy]:
+    """MindSpore's, by name of the call. Where it is closed, every bucket of all-reduces has one gradient."""
     form = json.loads(text) if text else {}
-    if not isinstance(form, dict) or set(form) - {"openstate", "allreduce", "allgather", "reducescatter"}:
+    if not isinstance(form, dict) or set(form) - {"openstate", *_CALLS}:
         raise ValueError(text)
-    if form and not form.get("openstate", True):
-        return Threshold(1)
-    rule = form.get("allreduce")
-    if rule is None:
-        return None
-    mode, config = rule["mode"], rule.get("config")
+    rules = {_CALLS[name]: _rule(rule, name) for name, rule in form.items() if name in _CALLS and rule is not None}
+    return rules if form.get("openstate", True) else {"all_reduce": Threshold(1)}
+
+
+def _rule(rule: Mapping[str, Any], name: str) -> Strategy:
+    mode: str = rule["mode"]
+    config: Any = rule.get("config")
     if mode == "auto":
         return Threshold()
     if mode == "size":
         return Threshold(int(config) << 20)
-    if mode == "index":
+    if mode == "index" and name == "allreduce":
         return Indices(tuple(config))
-    raise ValueError(text)
+    raise ValueError(mode)
 
 
 ON_OFF = ("0", "1")
@@ -103,14 +111,15 @@ ROWS = (
         "0",
         "0, 1, 2 or 3",
         _word("0", "1", "2", "3"),
-        "3: kernels keep their order",
+        "3: kernels keep their order; 0, 1 and 2: they have the one that hides most",
     ),
+    Row("ge.hcomParallel", "1", "0 or 1", _word(*ON_OFF), "0: nothing is overlapped"),
     Row(
         "ge.streamMaxParallelNum",
         "",
-        "ENGINE:n, with commas; DNN_HCCL is the engine of communication",
+        "ENGINE:n, with commas",
         _streams,
-        "at most n streams for communication; one for each communicator where nothing is said",
+        "DNN_HCCL:n: at most n streams for communication, or one for each communicator; kernels stay on theirs",
     ),
     Row("ge.exec.disableReuseMemory", "0", "0 or 1", _word(*ON_OFF), "1: no two buffers share memory"),
     Row("ge.exec.inputReuseMemIndexes", "", "numbers, with commas", _numbers, "inputs that may be overwritten"),
@@ -128,6 +137,20 @@ ROWS = (
         _word("0", "2", "3", "4"),
         "0: every graph has memory of its own, also those that are launched on one stream",
     ),
+    Row(
+        "ge.exec.memoryOptimizationPolicy",
+        "",
+        "BalanceMode, MemoryPriority, or nothing",
+        _word("", "BalanceMode", "MemoryPriority"),
+        "MemoryPriority: a smaller plan of memory is searched for longer",
+    ),
+    Row(
+        "ge.fusionTensorSize",
+        "524288000",
+        "bytes",
+        _number,
+        "the largest fused broadcast",
+    ),
     Row("ascend_rt.fusion", "auto", "auto or rules", _fusion, "how all-reduces are fused: see all_reduce_fusion"),
     Row(
         "ascend_rt.narrowReductions",
@@ -138,32 +161,17 @@ ROWS = (
     ),
     Row("ascend_rt.memoryCap", "0", "bytes; 0: none", _number, "what passes may let the planned peak grow to"),
     Row("ge.recompute", "", "auto, or nothing", _word("", "auto"), "auto: kernels run again where memory is short"),
-    Row("ge.graphMemoryMaxSize", "0", "bytes; 0: any number", _number, "the planned peak, at most, with ge.recompute"),
+    Row("ge.graphMemoryMaxSize", "0", "bytes; 0: any number", _number, "the planned peak, at most"),
     Row(
         "comm_fusion",
         "",
-        'MindSpore\'s, as JSON: {"openstate": true, "allreduce": {"mode": "auto" | "size" | "index", "config": ...}}',
+        'MindSpore\'s, as JSON: {"openstate": true, "allreduce": {"mode": "auto" | "size" | "index", "config": ...}, '
+        '"allgather" and "reducescatter": {"mode": "auto" | "size", "config": ...}}',
         _comm_fusion,
         "auto: 64 MB; size: in MB; index: the last all-reduce of each bucket",
     ),
 )
 _BY_KEY = {row.key: row for row in ROWS}
-
-_IGNORED = """
-ge.graphRunMode ge.exec.deviceId ge.session_device_id ge.exec.rankTableFile ge.exec.rankId ge.exec.rankTable
-ge.exec.rankMap ge.exec.podName ge.exec.jobId ge.exec.isUseHcom ge.exec.hcclFlag ge.exec.deployMode
-ge.exec.hcomGrouplist ge.exec.hcomGrouplistV2 ge.exec.globalHcclCommConfig ge.hccl_sub_comm_config
-ge.offline_hccl_compile ge.exec.hcclExecuteTimeOut ge.exec.graphExecTimeout ge.hcomParallel ge.hcomMultiMode
-ge.fusionTensorSize ge.exec.isTailingOptimization ge.exec.hccl_tailing_optimize ge.streamNum
-ge.autoMultistreamParallelMode ge.event ac_parallel_enable ge.exec.memoryOptimizationPolicy
-ge.exec.graphIOMemAllocMode ge.exec.outputReuseInputMemIndexes
-ge.exec.reuseZeroCopyMemory ge.featureBaseRefreshable ge.exec.frozenInputIndexes ge.exec.input_fusion_size
-ge.exec.atomicCleanPolicy ge.swapSpaceNodes ge.externalWeight ge.externalWeightDir ge.constLifecycle
-ge.variableUse1gHugePage ge.graph_compiler_cache_dir ge.graph_key ge.graphMaxParallelModelNum
-ge.variableMemoryMaxSize
-"""
-WITHOUT_EFFECT = frozenset(_IGNORED.split())
-"""GE's keys that are taken and mean nothing here."""
 
 
 class _Switch(NamedTuple):
@@ -174,11 +182,11 @@ class _Switch(NamedTuple):
 
 
 _SWITCHES = {
-    "narrowing_cast_reduction": _Switch("ascend_rt.narrowReductions", "true"),
-    "overlap": _Switch("ge.enableSingleStream", "false"),
-    "recompute": _Switch("ge.recompute", "auto"),
+    "narrowing_cast_reduction": [_Switch("ascend_rt.narrowReductions", "true")],
+    "overlap": [_Switch("ge.enableSingleStream", "false"), _Switch("ge.hcomParallel", "1")],
+    "recompute": [_Switch("ge.recompute", "auto")],
 }
-"""By name of the pass."""
+"""By name of the pass: all have to be on."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +206,12 @@ class Options:
             for key, text in level.items():
                 if key in _BY_KEY:
                     _parsed(_BY_KEY[key], text)
-                elif key not in WITHOUT_EFFECT:
+                elif key in NOT_DONE:
+                    usual, instead = NOT_DONE[key]
+                    if text not in usual:
+                        expected = " or ".join(map(repr, usual)) or "none at all"
+                        raise OptionError(key, text, f"{expected}, since that is not done here: {instead}")
+                elif key not in MEANINGLESS:
                     raise OptionError(key, text, f"one of GE's keys or {', '.join(_BY_KEY)}")
 
     def value(self, key: str) -> Any:
@@ -209,16 +222,35 @@ class Options:
 
     def is_on(self, name: str) -> bool:
         """Whether a pass runs."""
-        switch = _SWITCHES.get(name)
-        if switch is not None and self.value(switch.key) != switch.on:
+        if any(self.value(switch.key) != switch.on for switch in _SWITCHES.get(name, ())):
             return False
         return self.value("ge.oo.level") == "O3" and name not in self.value("ge.disableOptimizations")
 
     @cached_property
     def fusion(self) -> Strategy:
         """How all-reduces are fused where their communicator has no strategy of its own."""
-        strategy: Strategy = self.value("comm_fusion") or self.value("ascend_rt.fusion")
+        strategy: Strategy = self.comm_fusion.get("all_reduce") or self.value("ascend_rt.fusion")
         return strategy
+
+    @cached_property
+    def comm_fusion(self) -> Mapping[str, Strategy]:
+        """By name of the call, how those are fused of which comm_fusion says something."""
+        strategies: dict[str, Strategy] = self.value("comm_fusion")
+        return strategies
+
+    def notices(self, passes: Collection[str] = ()) -> list[str]:
+        """A line on each thing that was given and means nothing here. passes: the names of all that there are."""
+        given = {**self.globally, **self.session, **self.graph}
+        lines = [f"option {key} has no effect: {MEANINGLESS[key]}" for key in given if key in MEANINGLESS]
+        engines = [part.partition(":")[0] for part in given.get("ge.streamMaxParallelNum", "").split(",") if part]
+        others = sorted({*engines} - {"DNN_HCCL"})
+        if others:
+            why = "kernels stay on the streams of the capture"
+            lines.append(f"option ge.streamMaxParallelNum has no effect on {', '.join(others)}: {why}")
+        unknown = sorted(self.value("ge.disableOptimizations") - set(passes))
+        if unknown:
+            lines.append(f"option ge.disableOptimizations names {', '.join(unknown)}, and there is no such pass")
+        return lines
 
 
 def table() -> str:

@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from ascend_rt import ge
 from ascend_rt.ge.buckets import Fastest, Indices, Percentages, Threshold
-from ascend_rt.ge.options import ROWS, WITHOUT_EFFECT, OptionError, Options, table
+from ascend_rt.ge.options import ROWS, OptionError, Options, table
+from ascend_rt.ge.options_of_ge import MEANINGLESS, NOT_DONE
+from ascend_rt.ge.passes import PASSES
 
 pytestmark = pytest.mark.proof
 
@@ -26,6 +29,7 @@ def test_the_graph_s_option_is_before_the_session_s_and_that_before_the_global_o
         ({"ge.oo.level": "O1"}, set()),
         ({"ge.disableOptimizations": "overlap, other"}, {"fusion"}),
         ({"ge.enableSingleStream": "true"}, {"fusion"}),
+        ({"ge.hcomParallel": "0"}, {"fusion"}),
     ],
 )
 def test_passes_are_switched_off(options, on):
@@ -48,6 +52,14 @@ def test_how_all_reduces_are_fused(options, strategy):
     assert Options(options).fusion == strategy
 
 
+def test_comm_fusion_says_how_each_call_is_fused():
+    text = '{"allgather": {"mode": "size", "config": 8}, "reducescatter": {"mode": "auto", "config": null}}'
+    options = Options({"comm_fusion": text})
+    assert options.comm_fusion == {"all_gather": Threshold(8 << 20), "reduce_scatter": Threshold(64 << 20)}
+    assert options.fusion == Fastest()
+    assert Options({"comm_fusion": text[:-1] + ', "openstate": false}'}).comm_fusion == {"all_reduce": Threshold(1)}
+
+
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -63,6 +75,11 @@ def test_how_all_reduces_are_fused(options, strategy):
         ("comm_fusion", "[]"),
         ("comm_fusion", '{"allreduce": {"mode": "index", "config": 3}}'),
         ("comm_fusion", '{"allreduce": {"mode": "often"}}'),
+        ("comm_fusion", '{"allgather": {"mode": "index", "config": [3]}}'),
+        ("comm_fusion", '{"broadcast": {"mode": "auto"}}'),
+        ("ge.fusionTensorSize", "1MB"),
+        ("ge.hcomParallel", "true"),
+        ("ge.exec.memoryOptimizationPolicy", "Smallest"),
         ("ge.nothing", "1"),
     ],
 )
@@ -75,9 +92,39 @@ def test_a_wrong_option_names_its_key_its_value_and_what_was_expected(key, text)
 def test_every_key_has_a_line_and_none_stands_twice():
     keys = [row.key for row in ROWS]
     assert len(set(keys)) == len(keys)
-    assert not set(keys) & WITHOUT_EFFECT
+    assert len({*keys, *MEANINGLESS, *NOT_DONE}) == len(keys) + len(MEANINGLESS) + len(NOT_DONE)
     assert [line.split()[0] for line in table().splitlines()] == keys
-    assert Options(globally=dict.fromkeys(WITHOUT_EFFECT, "anything")).is_on("overlap")
+
+
+@pytest.mark.parametrize("level", ["graph", "session", "globally"])
+def test_what_means_nothing_here_is_told_in_the_log(level):
+    options = Options(**{level: dict.fromkeys(MEANINGLESS, "anything")})
+    graph = ge.optimise(ge.Builder(0, {}).graph(), options)
+    assert list(graph.log) == [f"option {key} has no effect: {why}" for key, why in MEANINGLESS.items()]
+    assert Options({"ge.graphRunMode": "1"}, {"ge.graphRunMode": "0"}).notices() == [
+        "option ge.graphRunMode has no effect: graphs of training and of inference are compiled alike"
+    ]
+
+
+def test_engines_and_passes_that_do_not_exist_are_told_in_the_log():
+    streams = Options({"ge.streamMaxParallelNum": "AIcoreEngine:3,DNN_HCCL:1"})
+    assert streams.notices() == [
+        "option ge.streamMaxParallelNum has no effect on AIcoreEngine: kernels stay on the streams of the capture"
+    ]
+    graph = ge.optimise(ge.Builder(0, {}).graph(), Options({"ge.disableOptimizations": "overlap,RemoveSameConstPass"}))
+    assert graph.log == ("option ge.disableOptimizations names RemoveSameConstPass, and there is no such pass",)
+    assert ge.optimise(ge.Builder(0, {}).graph(), Options({"ge.disableOptimizations": ",".join(PASSES)})).log == ()
+
+
+@pytest.mark.parametrize("key", NOT_DONE)
+def test_what_is_not_done_here_is_refused_with_what_to_do_instead(key):
+    usual, instead = NOT_DONE[key]
+    for text in usual:
+        Options({key: text})
+    expected = " or ".join(map(repr, usual)) or "none at all"
+    told = f"E10001: option {key} is '7'; expected {expected}, since that is not done here: {instead}"
+    with pytest.raises(OptionError, match=re.escape(told)):
+        Options({key: "7"})
 
 
 @pytest.mark.parametrize(

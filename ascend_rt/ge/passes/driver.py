@@ -9,11 +9,12 @@ from ...hccl.named_groups import WORLD_GROUP
 from ..buckets import Indices, Percentages, Strategy
 from ..costs import Costs
 from ..graph import Graph
-from ..memory.asked import memory_options
+from ..memory.asked import check_peak, memory_options
 from ..memory.plan import MemoryOptions
 from ..options import Options
 from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces
+from .collective_fusion import fuse_collectives
 from .narrowing import narrow_first
 from .narrowing_reduction import narrow_reductions
 from .narrowing_send import narrow_messages
@@ -35,6 +36,7 @@ PASSES: dict[str, Callable[[Graph, Terms], Graph]] = {
     "narrowing_cast_send": narrow_messages,
     "narrowing_cast_reduction": narrow_reductions,
     "all_reduce_fusion": fuse_all_reduces,
+    "collective_fusion": fuse_collectives,
     "overlap": overlap,
     "recompute": recompute,
 }
@@ -51,13 +53,16 @@ def optimise(
     know, by default through the graph's communicators. A graph in which tasks race is left as it is.
 
     ValueError: the graph has no communicators here, and `agree` was not given; OptionError: it has no input or output
-    of an index in the options; HcclError as all_gather.
+    of an index in the options; GraphMemoryError (EL0004): it takes more than ge.graphMemoryMaxSize; HcclError as
+    all_gather.
     """
     if agree is None and graph.groups.keys() - graph.communicators.keys():
         text = f"graph {graph.name!r} has no communicators here; bind it, or optimise_ranks the graphs of all ranks"
         raise ValueError(text)
     agree = agree or asked(graph.communicators)
     terms = Terms(costs or Costs(), agree, _with_segments(options or Options(), graph))
+    for notice in terms.options.notices(PASSES):
+        graph = graph.replace(notice)
     races = graph.races()
     if races:
         first, second = graph.by_id[races[0].before], graph.by_id[races[0].after]
@@ -65,6 +70,8 @@ def optimise(
     for name, run in PASSES.items():
         if terms.options.is_on(name):
             graph = run(graph, terms)
+    if not terms.options.is_on("recompute"):
+        check_peak(terms.options, graph)
     asked_for = memory_options(terms.options, graph)
     if asked_for != MemoryOptions():
         graph = graph.replace(f"memory: to be planned with {asked_for}")

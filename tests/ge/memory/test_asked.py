@@ -53,3 +53,19 @@ def test_an_index_beyond_them_is_refused(key: str) -> None:
     put = "input" if "input" in key else "output"
     with pytest.raises(OptionError, match=f"E10001: option {key} is '0,2'; expected indexes of its 2 {put}s, from 0"):
         ge.optimise(chain(), Options({key: "0,2"}))
+
+
+def test_a_smaller_plan_is_searched_for_longer_with_memory_priority() -> None:
+    policy = "ge.exec.memoryOptimizationPolicy"
+    assert memory_options(Options({policy: "MemoryPriority"}), chain()) == ge.MemoryOptions(effort=2)
+    assert memory_options(Options({policy: "BalanceMode"}), chain()) == ge.MemoryOptions()
+
+
+def test_a_graph_above_the_most_is_refused_before_anything_is_allocated() -> None:
+    most = "ge.graphMemoryMaxSize"
+    ge.optimise(chain(), Options({most: str(2 * NBYTES)}))
+    told = rf"EL0004: graph 'chain' needs 2,048 bytes, and {most} is 2,047; .*\n.*\n +1,024 bytes  (one|two|three)"
+    with pytest.raises(ge.GraphMemoryError, match=told):
+        ge.optimise(chain(), Options({most: str(2 * NBYTES - 1)}))
+    with pytest.raises(ge.GraphMemoryError, match="needs 3,072 bytes"):
+        ge.optimise(chain(), Options({most: str(2 * NBYTES), "ge.exec.disableReuseMemory": "1"}))

@@ -165,6 +165,8 @@ def collective_results(tasks, xs):
     with np.errstate(all="ignore"):
         if task.call == "all_reduce":
             return [folded(task.op, xs)] * size
+        if task.call == "reduce":
+            return [folded(task.op, xs) if rank == task.root else None for rank in range(size)]
         if task.call == "reduce_scatter":
             blocks = [x.reshape(size, -1) for x in xs]
             return [folded(task.op, [block[rank] for block in blocks]) for rank in range(size)]

@@ -186,16 +186,21 @@ def _all_reduce_halves(script):
         script.writer.call("all_reduce", half, half)
 
 
+def _mark(draw):
+    """Of calls that are not fused unless they are told."""
+    return draw.choice([{}, {"fusion": 2, "fusion_id": 0}, {"fusion": 2, "fusion_id": 1}])
+
+
 def _reduce_scatter(script):
     draw, writer = script.draw, script.writer
     block = writer.view(f"s{draw.randint(0, 2)}")
     x = script.source()
     out = block if draw.random() < 0.5 else writer.block(x.buffer)
-    writer.call("reduce_scatter", x, out)
+    writer.call("reduce_scatter", x, out, **_mark(draw))
     if out is block and block not in script.blocks:
         script.blocks.append(block)
     if draw.random() < 0.5:
-        writer.call("all_gather", out, x if out is not block else script.target())
+        writer.call("all_gather", out, x if out is not block else script.target(), **_mark(draw))
 
 
 def _all_gather(script):
@@ -203,13 +208,13 @@ def _all_gather(script):
     x = draw.choice(script.blocks) if script.blocks and draw.random() < 0.7 else None
     for _ in range(draw.randint(1, 2)):
         out = script.source() if x is None else script.target()
-        writer.call("all_gather", writer.block(out.buffer) if x is None else x, out)
+        writer.call("all_gather", writer.block(out.buffer) if x is None else x, out, **_mark(draw))
 
 
 def _broadcast(script):
     x, root = script.source(), script.draw.randrange(script.writer.size)
     for _ in range(script.draw.randint(1, 2)):
-        script.writer.call("broadcast", x, x, root=root)
+        script.writer.call("broadcast", x, x, root=root, **_mark(script.draw))
 
 
 def _cast(script):

@@ -83,8 +83,9 @@ def test_nothing_is_done_where_it_fits_or_nobody_asks():
     graph = step(8)
     assert optimised(graph, 100 * NBYTES) is graph
     assert optimised(graph, 0) is graph
-    assert optimise_ranks({0: graph}, Options({"ge.graphMemoryMaxSize": "1"}))[0] is graph
-    assert optimised(graph, 1, **{"ge.disableOptimizations": "recompute"}) is graph
+    assert optimise_ranks({0: graph}, Options({"ge.graphMemoryMaxSize": str(100 * NBYTES)}))[0] is graph
+    with pytest.raises(ge.GraphMemoryError, match=r"MaxSize is 1; set it higher, or ge\.recompute to auto"):
+        optimised(graph, 1, **{"ge.disableOptimizations": "recompute"})
 
 
 def noise(out, a, b):
