@@ -52,7 +52,7 @@ def _run(given: argparse.Namespace, words: Sequence[str]) -> None:
 
 def _compile(given: argparse.Namespace, command: str) -> None:
     from ..ge.across.check import refuse_ranks
-    from ..ge.memory.plan import MemoryOptions
+    from ..ge.memory.options import MemoryOptions
     from ..ge.om.model import compile_model
     from ..ge.sorting import Sorting, sort_nodes
 

@@ -32,13 +32,15 @@ from .costs_file import read_costs, write_costs
 from .data_edges import DataEdge
 from .errors import GraphMemoryError
 from .fusion import fusion
-from .graph import Graph, Group
+from .graph import Graph
 from .measure import measured
-from .memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
+from .memory.options import MemoryOptions
+from .memory.plan import MemoryPlan, allocate, plan_memory, share
 from .nodes import (
     Buffer,
     Collective,
     Copy,
+    Group,
     Kernel,
     Memset,
     Message,

@@ -21,9 +21,9 @@ from ..diag.call_site import call_site
 from ..hccl.config import HcclCommConfig
 from ..plan.collectives import COLLECTIVES
 from .fusion import current_mark
-from .graph import Array, Graph, Group
-from .nodes import Buffer, Collective, Copy, Kernel, Message, Node, Record, Role, Task, Transfer, View, Wait
-from .placement import dtype_named
+from .graph import Graph
+from .nodes import Buffer, Collective, Copy, Group, Kernel, Message, Node, Record, Role, Task, Transfer, View, Wait
+from .placement import Array, dtype_named
 
 
 class Builder:

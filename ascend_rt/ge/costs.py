@@ -14,8 +14,7 @@ from ..plan.collectives import COLLECTIVES
 from ..plan.cost import as_written, cost
 from ..plan.model import SHIPPED, Machine
 from ..settings import Links
-from .graph import Group
-from .nodes import Collective, Kernel, Node, Record, Transfer, Wait
+from .nodes import Collective, Group, Kernel, Node, Record, Transfer, Wait
 
 
 class Cost(NamedTuple):

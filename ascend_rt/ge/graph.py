@@ -11,50 +11,30 @@ A pass is a function `Graph -> Graph`. It reads nodes and edges, and returns wha
 has the memory and the communicators of the old one and can be launched as well.
 """
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..acl import recording
 from ..acl.errors import ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_STREAM_CAPTURED, AclError
 from . import json_form, text
-from .data_edges import DataEdge, data_edges
-from .fusion import check as check_fusion
-from .launch import Prepared, prepared_for
+from .across.agree import agree, agree_again, agree_over_own
+from .across.calls import changed_calls
+from .dag import Agreement
+from .launch import Prepared
+from .memory.stream_memory import Placed, Resident, have_own_block
 from .node_index import NodeIndex
-from .nodes import Buffer, Collective, Node, Role
-from .order import Order
-from .placement import address_of, dtype_named
-from .task_bounds import check_bounds
+from .nodes import Buffer, Node, Role
+from .placement import Array, address_of, dtype_named
 
 if TYPE_CHECKING:
     from ..acl.stream import Stream
     from ..hccl.communicator import Communicator
-    from .across.agree import Agreement
-    from .memory.plan import MemoryOptions
-    from .task_groups import TaskGroups
-
-Array = npt.NDArray[Any]
-_ids = itertools.count()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A communicator, as this rank sees it. config: fields of HcclCommConfig that loading an .om makes it with."""
-
-    name: str
-    rank: int
-    size: int
-    world_ranks: tuple[int, ...]
-    config: Mapping[str, int | str] = field(default_factory=dict, hash=False)
-
-
-class Graph:
+class Graph(Resident):
     """What one rank does in a step.
 
     nodes      whatever comes first is listed first; collectives of a communicator in their order
@@ -65,88 +45,8 @@ class Graph:
     communicators   of this process, by name
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[Node] = (),
-        buffers: Mapping[str, Buffer] | None = None,
-        groups: Mapping[str, Group] | None = None,
-        *,
-        name: str = "graph",
-        log: Sequence[str] = (),
-        memory: Mapping[str, Array] | None = None,
-        communicators: "Mapping[str, Communicator] | None" = None,
-    ) -> None:
-        self.name = name
-        self.id = next(_ids)
-        """among the graphs of this process"""
-        self.nodes: tuple[Node, ...] = tuple(nodes)
-        self.buffers: dict[str, Buffer] = dict(buffers or {})
-        self.groups: dict[str, Group] = dict(groups or {})
-        self.log: tuple[str, ...] = tuple(log)
-        self.memory: dict[str, Array] = dict(memory or {})
-        self.communicators: dict[str, Communicator] = dict(communicators or {})
-        self.agreements: tuple[Agreement, ...] | None = None
-        """who has compared graphs with this rank, before its first launch"""
-        self.task_groups: TaskGroups | None = None
-        """of a capture that had some, for ge.update"""
-        self.memory_options: MemoryOptions | None = None
-        """what ge.optimise was told of how its memory is to be planned"""
-        self.is_destroyed = False
-        self._call_changes: set[str] = set()
-        """communicators whose calls were updated since the graphs were compared"""
-        self._hold_communicators()
-
-    # ---- what it says ----
-
-    @cached_property
-    def order(self) -> Order:
-        """Its partial order. OrderError: the nodes are in none."""
-        return Order(self.nodes)
-
-    @cached_property
-    def by_id(self) -> dict[int, Node]:
-        return {node.id: node for node in self.nodes}
-
-    @property
-    def streams(self) -> list[int]:
-        """The streams that its nodes are on; 0 is the one on which it is launched."""
-        return sorted({0, *(node.stream for node in self.nodes)})
-
-    @property
-    def next_id(self) -> int:
-        """An id for a new node; add 1 for each further one."""
-        return 1 + max((node.id for node in self.nodes), default=-1)
-
-    def of_kind(self, *kinds: str) -> list[Node]:
-        """Its nodes of these kinds (Node.kind)."""
-        return [node for node in self.nodes if node.kind in kinds]
-
-    def uses(self, buffer: str) -> list[Node]:
-        """The nodes that read or write a buffer; opaque kernels, which may, are not among them."""
-        return [node for node in self.nodes if any(span.buffer == buffer for span in (*node.reads, *node.writes))]
-
-    def data_edges(self) -> list[DataEdge]:
-        """What has to come before what, since it uses the same bytes: by the order in which nodes are listed.
-
-        Only direct ones: where a write covers what was used before, later nodes come after that write alone. An opaque
-        kernel comes after everything and before everything.
-        """
-        return list(dict.fromkeys(data_edges(self.nodes)))
-
-    def races(self) -> list[DataEdge]:
-        """Those of the data edges whose nodes may run at the same time: an empty list if the graph is sound."""
-        return [edge for edge in self.data_edges() if not self.order.before(edge.before, edge.after)]
-
-    def check(self) -> None:
-        """ValueError if it contradicts itself: an unknown buffer or communicator, bytes outside of a buffer, more
-        elements than an array has, no order, a fusion that does not exist."""
-        _ = self.order
-        for node in self.nodes:
-            if node.communicator is not None and node.communicator not in self.groups:
-                raise ValueError(f"communicator {node.communicator!r} is used, which the graph has not: {node}")
-            check_bounds(node, self.buffers, self.groups)
-            if isinstance(node.task, Collective):
-                check_fusion(node.task.fusion, node.task.fusion_id, str(node))
+    _call_changes: frozenset[str] = frozenset()
+    """communicators whose calls were updated since the graphs were compared"""
 
     def __str__(self) -> str:
         return text.describe(self)
@@ -155,33 +55,6 @@ class Graph:
         return f"<{text.headline(self)}>"
 
     # ---- what is made of it ----
-
-    def replace(
-        self,
-        did: str,
-        *,
-        nodes: Sequence[Node] | None = None,
-        buffers: Mapping[str, Buffer] | None = None,
-        memory: Mapping[str, Array] | None = None,
-    ) -> "Graph":
-        """A graph with other nodes, buffers or memory, checked, and with a line in its log on what was `did`.
-
-        ValueError if it contradicts itself.
-        """
-        graph = Graph(
-            self.nodes if nodes is None else nodes,
-            self.buffers if buffers is None else buffers,
-            self.groups,
-            name=self.name,
-            log=(*self.log, did),
-            memory=self.memory if memory is None else memory,
-            communicators=self.communicators,
-        )
-        graph.check()
-        graph.memory_options = self.memory_options
-        if nodes is None and self.task_groups is not None:
-            graph.task_groups = self.task_groups.of_another_graph()
-        return graph
 
     def replace_tasks(
         self, nodes: Sequence[Node], buffers: Mapping[str, Buffer], memory: Mapping[str, Array]
@@ -192,8 +65,6 @@ class Graph:
         buffers, memory: what is new. Returns the buffers that no node uses any more, which it gives back.
         DeviceMemoryError: there is no room, and nothing is changed.
         """
-        from .across.calls import changed_calls
-
         before = [self.by_id[node.id] for node in nodes]
         unused = self._index.unused_after(before, nodes)
         unused = {name for name in unused if self.buffers[name].role is not Role.INTERMEDIATE}
@@ -265,7 +136,7 @@ class Graph:
 
         ValueError: the text is no graph, with the reason.
         """
-        return json_form.load(text)
+        return json_form.load(text, Graph)
 
     # ---- running it ----
 
@@ -287,8 +158,6 @@ class Graph:
 
         HcclError (HCCL_E_PARA) on every rank: they do not fit together, with ranks, nodes and lines.
         """
-        from .across.agree import agree
-
         self._agree_on((agree(self, communicator),))
 
     def array(self, buffer: str) -> Array:
@@ -316,7 +185,7 @@ class Graph:
             self._agree_by_itself()
         elif self._call_changes:
             self._agree_again()
-        prepared_for(self, stream).launch(stream, keep)
+        self._prepared_on(stream).launch(stream, keep)
 
     def check_may_launch(self, stream: "Stream") -> None:
         """AclError (107017): it was destroyed; (107027): the stream is captured."""
@@ -331,13 +200,34 @@ class Graph:
         """The streams on which it was launched and is not over."""
         return self.prepared.streams_under_way() if "prepared" in self.__dict__ else []
 
+    @property
+    def placed(self) -> Placed | None:
+        """Where buffers lie that had no memory when it was first launched; None: it has no tasks yet."""
+        return self.prepared.placed if "prepared" in self.__dict__ else None
+
+    def forget_tasks(self) -> None:
+        """The next launch makes them anew."""
+        self.__dict__.pop("prepared", None)
+
     def destroy(self) -> None:
         """Give back what it holds: memory and communicators. Launches that are queued still run; calling it again does
         nothing."""
-        self.is_destroyed = True
-        self._leave_communicators()
-        self.__dict__.pop("prepared", None)
-        self.memory, self.communicators, self.task_groups = {}, {}, None
+        super().destroy()
+        self.forget_tasks()
+
+    def _prepared_on(self, stream: "Stream") -> Prepared:
+        """Its tasks, to be launched on a stream now: in the memory in which they may be."""
+        held: Prepared | None = self.__dict__.get("prepared")
+        if held is None or held.waits_for_a_stream:
+            self.forget_tasks()
+            del held  # with what it has allocated
+            self._check_bound()
+            self.prepared = Prepared(self, stream)
+        elif held.placed.turns is not None and held.placed.turns.stream is stream:
+            held.placed.turns.settle()
+        elif held.placed.turns is not None:
+            held.placed = have_own_block(self, held.placed)
+        return self.prepared
 
     def _check_bound(self) -> None:
         missing = [name for name in self.groups if name not in self.communicators]
@@ -345,21 +235,17 @@ class Graph:
             raise ValueError(f"{self!r} uses communicator {missing[0]!r}, which it was not given; call bind first")
 
     def _agree_by_itself(self) -> None:
-        from .across.agree import agree_over_own
-
         self._check_bound()
         self._agree_on(agree_over_own(self))
 
     def _agree_on(self, agreements: "tuple[Agreement, ...]") -> None:
         self.agreements = agreements
         if agreements:
-            self.__dict__.pop("prepared", None)  # it has no meetings
+            self.forget_tasks()  # which have no meetings
 
     def _agree_again(self) -> None:
-        from .across.agree import agree_again
-
         self.agreements = agree_again(self, self._call_changes)
-        self._call_changes = set()
+        self._call_changes = frozenset()
         self.prepared.meet_by(self)
 
     @cached_property
@@ -383,7 +269,7 @@ class Graph:
             try:
                 self.prepared.replace(nodes, memory, unused)
             except BaseException:
-                self.__dict__.pop("prepared")  # some may have been replaced
+                self.forget_tasks()  # some may have been replaced
                 raise
 
     def _become(self, other: "Graph") -> None:
@@ -391,11 +277,3 @@ class Graph:
         other._leave_communicators()
         self.__dict__ = other.__dict__
         self._hold_communicators()
-
-    def _hold_communicators(self) -> None:
-        for communicator in self.communicators.values():
-            communicator._holders.add(self)
-
-    def _leave_communicators(self) -> None:
-        for communicator in self.communicators.values():
-            communicator._holders.discard(self)

@@ -10,21 +10,20 @@ import dataclasses
 import importlib
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .nodes import KINDS, Buffer, Kernel, Message, Node, Role, Span, Task, View
-
-if TYPE_CHECKING:
-    from .graph import Graph
+from .dag import Dag
+from .nodes import KINDS, Buffer, Group, Kernel, Message, Node, Role, Span, Task, View
 
 FORMAT = "ascend_rt graph"
 VERSION = 1
+SomeDag = TypeVar("SomeDag", bound=Dag)
 _TASKS = {kind: task for task, kind in KINDS.items()}
 
 
-def dump(graph: "Graph") -> str:
+def dump(graph: Dag) -> str:
     """ValueError for what has no plain form; it names the node."""
     return json.dumps(
         {
@@ -40,10 +39,8 @@ def dump(graph: "Graph") -> str:
     )
 
 
-def load(text: str) -> "Graph":
-    """ValueError, with the reason, for what is no graph."""
-    from .graph import Graph, Group
-
+def load(text: str, made: type[SomeDag]) -> SomeDag:
+    """As a graph of this type. ValueError, with the reason, for what is no graph."""
     try:
         form = json.loads(text)
     except ValueError as error:
@@ -55,7 +52,7 @@ def load(text: str) -> "Graph":
     try:
         buffers = [_load_buffer(buffer) for buffer in form["buffers"]]
         groups = [Group(**{**group, "world_ranks": tuple(group["world_ranks"])}) for group in form["groups"]]
-        graph = Graph(
+        graph = made(
             [_load_node(node) for node in form["nodes"]],
             {buffer.name: buffer for buffer in buffers},
             {group.name: group for group in groups},

@@ -8,7 +8,7 @@ stream beside hands what fails on it over to the stream that was launched on.
 import functools
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,30 +16,10 @@ from ..acl import device as local
 from ..acl.stream import Stream, as_task
 from ..core import _core
 from ..hccl.recorded import Place, add_collective, add_meeting, add_split, add_transfer, call_of
-from .memory.stream_memory import have_own_block, is_quiet, memory_for
+from .dag import Dag
+from .memory.stream_memory import Resident, is_quiet, memory_for
 from .nodes import Collective, Copy, Kernel, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
-
-if TYPE_CHECKING:
-    from .graph import Graph
-
-
-def prepared_for(graph: "Graph", stream: Stream) -> "Prepared":
-    """The tasks of a graph, to be launched on a stream now: in the memory in which they may be.
-
-    DeviceMemoryError: there is no room for what it needs.
-    """
-    held: Prepared | None = vars(graph).get("prepared")
-    if held is None or held.waits_for_a_stream:
-        vars(graph).pop("prepared", None)
-        del held  # with what it has allocated
-        graph._check_bound()
-        graph.prepared = Prepared(graph, stream)
-    elif held.placed.turns is not None and held.placed.turns.stream is stream:
-        held.placed.turns.settle()
-    elif held.placed.turns is not None:
-        have_own_block(graph)
-    return graph.prepared
 
 
 class Prepared:
@@ -48,7 +28,7 @@ class Prepared:
     stream: on which it is launched first, if somebody knows.
     """
 
-    def __init__(self, graph: "Graph", stream: Stream | None = None) -> None:
+    def __init__(self, graph: Resident, stream: Stream | None = None) -> None:
         arrays, self.placed = memory_for(graph, local.current().memory, stream)
         self._memory: dict[str, Array] = {**graph.memory, **arrays}
         self._was_launched = False
@@ -104,12 +84,12 @@ class Prepared:
         for node in nodes:
             self._add_node(node, (self._places[node.id], node.line))
 
-    def meet_by(self, graph: "Graph") -> None:
+    def meet_by(self, graph: Dag) -> None:
         """Launches from here on begin with the meetings of these agreements, which are as many as before."""
         for place, agreement in enumerate(graph.agreements or ()):
             add_meeting(self._core, ((0, place), f"graph {graph.name!r}"), *agreement)
 
-    def _add(self, graph: "Graph") -> None:
+    def _add(self, graph: Dag) -> None:
         for agreement in graph.agreements or ():
             add_meeting(self._core, (0, f"graph {graph.name!r}"), *agreement)
         for mark in self._marks.at_start:
@@ -191,7 +171,7 @@ class Prepared:
 class _Marks:
     """The points that streams wait for, by number: events, control edges, and where streams beside begin and end."""
 
-    def __init__(self, graph: "Graph", columns: dict[int, int]) -> None:
+    def __init__(self, graph: Dag, columns: dict[int, int]) -> None:
         self._numbers: Iterator[int] = iter(range(1 << 31))
         self.count = 0
         self.events = {node.task.event: self._next() for node in graph.nodes if isinstance(node.task, Record)}
@@ -211,7 +191,7 @@ class _Marks:
         self.count += 1
         return self.count - 1
 
-    def _tie_control_edges(self, graph: "Graph") -> None:
+    def _tie_control_edges(self, graph: Dag) -> None:
         for node in graph.nodes:
             for before in node.after:
                 if graph.by_id[before].stream != node.stream:

@@ -1,6 +1,7 @@
 """What a graph is made of: memory, the tasks that use it, and nodes, which are tasks in their place.
 
     Buffer      one piece of memory: an allocation, or what the planner is to place
+    Group       a communicator
     Span        bytes of a buffer                 View       an array over a buffer, as a task is given it
     Kernel Collective Transfer Copy Memset Record Wait       the tasks
     Node        a task, the stream it is queued on, what it reads and writes
@@ -44,6 +45,17 @@ class Buffer:
     """where it lay when it was captured; None: nowhere yet"""
     on_device: bool = True
     """False: host memory of the program, which collectives stage"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A communicator, as this rank sees it. config: fields of HcclCommConfig that loading an .om makes it with."""
+
+    name: str
+    rank: int
+    size: int
+    world_ranks: tuple[int, ...]
+    config: Mapping[str, int | str] = field(default_factory=dict, hash=False)
 
 
 class Span(NamedTuple):

@@ -13,8 +13,8 @@ from ..acl.event import Event
 from ..acl.recording import Mode, RecordedMark
 from ..acl.stream import Stream
 from ..diag.call_site import call_site
-from .graph import Graph, Group
-from .nodes import Buffer, Node, Record, Role, Wait
+from .graph import Graph
+from .nodes import Buffer, Group, Node, Record, Role, Wait
 from .placement import Array, Pieces, piece_of
 from .queued import Queued, Taker, Uses, buffer_of, first_uses
 from .task_groups import OpenGroups, TaskGroup, TaskGroups

@@ -1,16 +1,12 @@
 """Whether tasks stay within their buffers: the core moves what they say, and looks at no bound any more."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ..plan.collectives import COLLECTIVES
-from .nodes import Buffer, Collective, Copy, Memset, Node, Span, View
-
-if TYPE_CHECKING:
-    from .graph import Group
+from .nodes import Buffer, Collective, Copy, Group, Memset, Node, Span, View
 
 
-def check_bounds(node: Node, buffers: Mapping[str, Buffer], groups: "Mapping[str, Group]") -> None:
+def check_bounds(node: Node, buffers: Mapping[str, Buffer], groups: Mapping[str, Group]) -> None:
     """ValueError: the task uses bytes outside of its buffers, or more elements than its arrays have."""
     task = node.task
     for span in _spans(node):
@@ -41,7 +37,7 @@ def _check_rows(task: Copy, node: Node) -> None:
             raise ValueError(f"{task.rows} rows of {task.nbytes} bytes, {pitch} apart, leave {span}: {node}")
 
 
-def _needed(task: Collective, group: "Group") -> Iterator[tuple[str, View | None, int]]:
+def _needed(task: Collective, group: Group) -> Iterator[tuple[str, View | None, int]]:
     """The arrays of a call, with the elements that it uses of each."""
     if task.split is not None:
         yield from (("x", task.x, stop) for stop in _stops(task.split[0], task.split[1]))

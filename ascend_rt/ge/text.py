@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .graph import Graph
+from .dag import Dag
 
 
-def headline(graph: "Graph") -> str:
+def headline(graph: Dag) -> str:
     """One sentence."""
     kinds = [node.kind for node in graph.nodes]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)) or "empty"
@@ -19,12 +17,12 @@ def headline(graph: "Graph") -> str:
     )
 
 
-def describe(graph: "Graph") -> str:
+def describe(graph: Dag) -> str:
     """The sentence, a line for each node and each buffer, and what passes have left."""
     return "\n".join([headline(graph), *_nodes(graph), *_buffers(graph), *(f"  pass: {line}" for line in graph.log)])
 
 
-def trace(graph: "Graph", is_verbose: bool) -> str:
+def trace(graph: Dag, is_verbose: bool) -> str:
     """Trace events: a node is one unit long, and begins when all that comes before it has ended."""
     begins: dict[int, int] = {}
     for edge in sorted(graph.order.edges, key=lambda edge: graph.order.row(edge.after)):
@@ -39,7 +37,7 @@ def trace(graph: "Graph", is_verbose: bool) -> str:
     return json.dumps({"traceEvents": events, "otherData": {"graph": graph.name}})
 
 
-def _nodes(graph: "Graph") -> Iterator[str]:
+def _nodes(graph: Dag) -> Iterator[str]:
     for node in graph.nodes:
         yield f"  {node}"
         if node.kind == "kernel":
@@ -47,7 +45,7 @@ def _nodes(graph: "Graph") -> Iterator[str]:
             yield " " * 8 + ("uses anything" if node.is_opaque else f"reads {reads}; writes {writes}")
 
 
-def _buffers(graph: "Graph") -> Iterator[str]:
+def _buffers(graph: Dag) -> Iterator[str]:
     for buffer in graph.buffers.values():
         where = "not placed" if buffer.address is None else f"at {buffer.address:#x}"
         role = f"{buffer.role}{'' if buffer.on_device else ' of the host'}"

@@ -16,8 +16,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 from .costs import FREE, Cost, Costs
-from .graph import Graph, Group
-from .nodes import Node, Record, Wait
+from .graph import Graph
+from .nodes import Group, Node, Record, Wait
 from .order import Order
 from .tying import call_order
 

@@ -8,11 +8,12 @@ then every rank checks all of them, and all find the same.
 import itertools
 import zlib
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..graph import Graph
+from .. import json_form
+from ..dag import Agreement, Dag
 from .check import refuse_ranks
 from .skeleton import digest, is_told_by_digest, skeleton
 from .texts import all_texts
@@ -24,15 +25,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count()
 
 
-class Agreement(NamedTuple):
-    """Ranks that have compared their graphs."""
-
-    communicator: "Communicator"
-    identity: int
-    """1 to 2**32 - 1, the same on all of them: of these graphs, one of each rank, as they were compared this time"""
-
-
-def agree(graph: Graph, communicator: "Communicator") -> Agreement:
+def agree(graph: Dag, communicator: "Communicator") -> Agreement:
     """Compare this rank's graph with those of all ranks of a communicator; blocks, like a collective, until all are
     here.
 
@@ -44,12 +37,12 @@ def agree(graph: Graph, communicator: "Communicator") -> Agreement:
     row = np.array([digest(graph, name), is_told_by_digest(graph, name), next(_numbers)], np.uint64)
     rows = communicator.all_gather(row)
     if not rows[:, 1].all() or len(set(rows[:, 0].tolist())) > 1:
-        texts = all_texts(communicator, skeleton(graph, ranks).to_json())
-        refuse_ranks({rank: Graph.from_json(text) for rank, text in zip(ranks, texts, strict=True)})
+        texts = all_texts(communicator, json_form.dump(skeleton(graph, ranks)))
+        refuse_ranks({rank: json_form.load(text, Dag) for rank, text in zip(ranks, texts, strict=True)})
     return Agreement(communicator, zlib.crc32(rows.tobytes()) or 1)
 
 
-def agree_again(graph: Graph, names: Collection[str]) -> tuple[Agreement, ...]:
+def agree_again(graph: Dag, names: Collection[str]) -> tuple[Agreement, ...]:
     """The agreements of a graph in which calls of these communicators were updated: all of their members do this."""
     agreements = graph.agreements or ()
     for name in sorted(names, key=lambda name: (name, graph.groups[name].world_ranks)):
@@ -59,7 +52,7 @@ def agree_again(graph: Graph, names: Collection[str]) -> tuple[Agreement, ...]:
     return agreements
 
 
-def agree_over_own(graph: Graph) -> tuple[Agreement, ...]:
+def agree_over_own(graph: Dag) -> tuple[Agreement, ...]:
     """The same over each communicator that the graph has collectives of.
 
     All members of these have such a graph, or their collectives would not end; of those in which there are only

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...diag.disagreement import Statement, describe, describe_uneven
 from ...plan.collectives import COLLECTIVES
 from ...plan.split import NUMBERS, split_spec
-from ..graph import Graph
+from ..dag import Dag
 from ..nodes import Collective, Node
 from .finding import Finding, Kind, place, where
 
@@ -70,7 +70,7 @@ def changed_calls(before: Sequence[Node], nodes: Sequence[Node]) -> set[str]:
     return {*moved, *(new.communicator for old, new in calls if said(old) != said(new))}
 
 
-def collectives(graphs: Mapping[int, Graph], communicator: Communicator) -> Calls:
+def collectives(graphs: Mapping[int, Dag], communicator: Communicator) -> Calls:
     """The calls of each member, in the order of issue."""
     return {
         rank: [

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from ..graph import Graph
+from ..dag import Dag
 from .calls import Communicator, check_calls, collectives, said
 from .finding import Finding, Kind, error_of, place
 from .messages import check_messages
 from .waiting import check_waiting
 
 
-def check_ranks(graphs: Mapping[int, Graph]) -> list[Finding]:
+def check_ranks(graphs: Mapping[int, Dag]) -> list[Finding]:
     """What is wrong with the graphs of some ranks, launched together; nothing if they end. Runs and asks nothing.
 
     graphs: by rank of the job. Every member of a communicator that one of them uses must have one.
@@ -33,14 +33,14 @@ def check_ranks(graphs: Mapping[int, Graph]) -> list[Finding]:
     return findings or list(check_waiting(graphs, communicators))
 
 
-def refuse_ranks(graphs: Mapping[int, Graph]) -> None:
+def refuse_ranks(graphs: Mapping[int, Dag]) -> None:
     """HcclError (HCCL_E_PARA) with everything that check_ranks finds, if it finds anything."""
     findings = check_ranks(graphs)
     if findings:
         raise error_of(findings)
 
 
-def communicators_of(graphs: Mapping[int, Graph]) -> list[Communicator]:
+def communicators_of(graphs: Mapping[int, Dag]) -> list[Communicator]:
     """All that nodes of the graphs use."""
     found = {
         Communicator(name, graph.groups[name].world_ranks)
@@ -51,7 +51,7 @@ def communicators_of(graphs: Mapping[int, Graph]) -> list[Communicator]:
     return sorted(found)
 
 
-def _contradictions(graphs: Mapping[int, Graph]) -> Iterator[Finding]:
+def _contradictions(graphs: Mapping[int, Dag]) -> Iterator[Finding]:
     for rank, graph in sorted(graphs.items()):
         try:
             graph.check()
@@ -65,7 +65,7 @@ def _contradictions(graphs: Mapping[int, Graph]) -> Iterator[Finding]:
                 yield Finding(Kind.GRAPH, (rank,), (place(rank, node),), f"{place(rank, node)}: {error}")
 
 
-def _members(graphs: Mapping[int, Graph]) -> Iterator[Finding]:
+def _members(graphs: Mapping[int, Dag]) -> Iterator[Finding]:
     for rank, graph in sorted(graphs.items()):
         for group in graph.groups.values():
             members = group.world_ranks
@@ -79,7 +79,7 @@ def _members(graphs: Mapping[int, Graph]) -> Iterator[Finding]:
         yield from _absent(graphs, communicator)
 
 
-def _absent(graphs: Mapping[int, Graph], communicator: Communicator) -> Iterator[Finding]:
+def _absent(graphs: Mapping[int, Dag], communicator: Communicator) -> Iterator[Finding]:
     """Members that have no graph, or one in which the communicator has other members."""
     for rank in communicator.members:
         head = f'group "{communicator.name}" of ranks {_listed(communicator.members)}'
@@ -93,7 +93,7 @@ def _absent(graphs: Mapping[int, Graph], communicator: Communicator) -> Iterator
                 yield Finding(Kind.MEMBERS, tuple(sorted({own, rank})), (), text)
 
 
-def _is_of(graph: Graph, communicator: Communicator) -> bool:
+def _is_of(graph: Dag, communicator: Communicator) -> bool:
     group = graph.groups.get(communicator.name)
     return group is not None and group.world_ranks == communicator.members
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...diag.disagreement import Statement, describe_transfer
 from ...diag.failure import rank_name
-from ..graph import Graph
+from ..dag import Dag
 from ..nodes import Message, Node, Transfer
 from .calls import Communicator
 from .finding import Finding, Kind, Place, place, where
@@ -38,7 +38,7 @@ Pair = tuple[int, int]
 """Who sends and who receives: ranks in the communicator."""
 
 
-def matches(graphs: Mapping[int, Graph], communicator: Communicator) -> dict[Pair, list[Match]]:
+def matches(graphs: Mapping[int, Dag], communicator: Communicator) -> dict[Pair, list[Match]]:
     """The messages that have both sides."""
     sent, received = _sides(graphs, communicator)
     return {
@@ -49,7 +49,7 @@ def matches(graphs: Mapping[int, Graph], communicator: Communicator) -> dict[Pai
     }
 
 
-def check_messages(graphs: Mapping[int, Graph], communicator: Communicator) -> Iterator[Finding]:
+def check_messages(graphs: Mapping[int, Dag], communicator: Communicator) -> Iterator[Finding]:
     """At most one finding for each pair of ranks and direction: the first."""
     for rank in communicator.members:
         yield from _wrong_peers(communicator, rank, graphs[rank])
@@ -67,7 +67,7 @@ def check_messages(graphs: Mapping[int, Graph], communicator: Communicator) -> I
 
 
 def _sides(
-    graphs: Mapping[int, Graph], communicator: Communicator
+    graphs: Mapping[int, Dag], communicator: Communicator
 ) -> tuple[dict[Pair, list[Side]], dict[Pair, list[Side]]]:
     sent: dict[Pair, list[Side]] = {}
     received: dict[Pair, list[Side]] = {}
@@ -78,13 +78,13 @@ def _sides(
     return sent, received
 
 
-def _messages(graph: Graph, communicator: Communicator) -> Iterator[tuple[Node, Message]]:
+def _messages(graph: Dag, communicator: Communicator) -> Iterator[tuple[Node, Message]]:
     for node in graph.nodes:
         if isinstance(node.task, Transfer) and node.task.communicator == communicator.name:
             yield from ((node, message) for message in node.task.messages)
 
 
-def _wrong_peers(communicator: Communicator, rank: int, graph: Graph) -> Iterator[Finding]:
+def _wrong_peers(communicator: Communicator, rank: int, graph: Dag) -> Iterator[Finding]:
     size = len(communicator.members)
     for node, message in _messages(graph, communicator):
         if not 0 <= message.peer < size:

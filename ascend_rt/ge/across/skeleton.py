@@ -8,12 +8,12 @@ import hashlib
 import json
 from collections.abc import Collection
 
-from ..graph import Graph
+from ..dag import Dag
 from ..nodes import Collective, Message, Node, Task, Transfer, View
 from .calls import said
 
 
-def skeleton(graph: Graph, ranks: Collection[int]) -> Graph:
+def skeleton(graph: Dag, ranks: Collection[int]) -> Dag:
     """The calls and messages of communicators all of whose members are among these ranks of the job.
 
     Of two that are kept, one comes before the other exactly if it does in the graph.
@@ -35,10 +35,10 @@ def skeleton(graph: Graph, ranks: Collection[int]) -> Graph:
             after = tuple(nodes[place].id for stream, place in sorted(own.items()) if stream != node.stream)
             nodes.append(Node(node.id, node.name, node.stream, _told(node.task), after=after, line=node.line))
             own[node.stream] = len(nodes) - 1
-    return Graph(nodes, {}, groups, name=graph.name)
+    return Dag(nodes, {}, groups, name=graph.name)
 
 
-def digest(graph: Graph, communicator: str) -> int:
+def digest(graph: Dag, communicator: str) -> int:
     """64 bits of the calls of a communicator with what its ranks must agree on, in order."""
     calls = [
         dataclasses.astuple(said(node.task))
@@ -48,7 +48,7 @@ def digest(graph: Graph, communicator: str) -> int:
     return int.from_bytes(hashlib.sha256(json.dumps(calls).encode()).digest()[:8], "little")
 
 
-def is_told_by_digest(graph: Graph, communicator: str) -> bool:
+def is_told_by_digest(graph: Dag, communicator: str) -> bool:
     """Whether graphs with this digest fit together: collectives of one communicator, with blocks all alike, are all
     that they have to do with other ranks."""
     tasks = [node.task for node in graph.nodes if node.communicator is not None]

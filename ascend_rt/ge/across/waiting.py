@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...diag.failure import rank_name
-from ..graph import Graph
+from ..dag import Dag
 from ..nodes import Collective, Node, Transfer, Wait
 from .calls import Communicator, collectives
 from .finding import Finding, Kind, Place, place
@@ -55,7 +55,7 @@ ADVICE = (
 )
 
 
-def check_waiting(graphs: Mapping[int, Graph], communicators: Sequence[Communicator]) -> Iterator[Finding]:
+def check_waiting(graphs: Mapping[int, Dag], communicators: Sequence[Communicator]) -> Iterator[Finding]:
     """At most one finding: a cycle that is as short as any through its points.
 
     The collectives of the communicators must agree, and their messages match.
@@ -69,7 +69,7 @@ def check_waiting(graphs: Mapping[int, Graph], communicators: Sequence[Communica
 class Waits:
     """For each point those that come first."""
 
-    def __init__(self, graphs: Mapping[int, Graph], communicators: Sequence[Communicator]) -> None:
+    def __init__(self, graphs: Mapping[int, Dag], communicators: Sequence[Communicator]) -> None:
         self.graphs = graphs
         self.first: dict[Point, list[Point]] = {}
         self._end: dict[Begin, Point] = {}
@@ -197,7 +197,7 @@ def _stretch(waits: Waits, points: Sequence[Point]) -> tuple[str, list[Place]]:
     return f"rank {rank}: {what}, by {by}", [place(rank, node)]
 
 
-def _last_node(waits: Waits, graph: Graph, points: Sequence[Point]) -> Node:
+def _last_node(waits: Waits, graph: Dag, points: Sequence[Point]) -> Node:
     """The node of the rank that takes part in the last of the points."""
     before = points[-2]
     if isinstance(before, Done):
@@ -206,7 +206,7 @@ def _last_node(waits: Waits, graph: Graph, points: Sequence[Point]) -> Node:
     return waits.node_in[points[-1], before.rank]
 
 
-def _reasons(graph: Graph, nodes: Sequence[Node]) -> Iterator[str]:
+def _reasons(graph: Dag, nodes: Sequence[Node]) -> Iterator[str]:
     """Why each of the nodes comes behind the next one."""
     kinds = {(edge.before, edge.after): edge.kind for edge in reversed(graph.order.edges)}
     for node, before in pairwise(nodes):

@@ -6,7 +6,8 @@ from ..errors import GraphMemoryError
 from ..graph import Graph
 from ..nodes import Role
 from ..options import OptionError, Options
-from .plan import MemoryOptions, plan_memory
+from .options import MemoryOptions
+from .plan import plan_memory
 
 REUSE, POLICY, INPUTS, OUTPUTS, PRIORITY, MOST = (
     "ge.exec.disableReuseMemory",

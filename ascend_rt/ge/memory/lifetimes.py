@@ -9,16 +9,14 @@ part: parts lie side by side, and what lies where one will be may be in use unti
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..dag import Dag
 from ..nodes import Collective, Copy, Kernel, Node, Span
 from .placement import ALIGNMENT
-
-if TYPE_CHECKING:
-    from ..graph import Graph
 
 Matrix = npt.NDArray[np.bool_]
 Chain = tuple[Span, ...]
@@ -42,7 +40,7 @@ class Lifetimes(NamedTuple):
 
 
 def lifetimes(
-    graph: "Graph",
+    graph: Dag,
     names: Sequence[str],
     *,
     first: Sequence[str] = (),
@@ -146,7 +144,7 @@ def may_overwrite(node: Node, source: Span, target: Span) -> bool:
 
 
 def _chains(
-    graph: "Graph", split: dict[str, list[Span]], free: set[Span], used: dict[Span, Matrix], ordered: Matrix
+    graph: Dag, split: dict[str, list[Span]], free: set[Span], used: dict[Span, Matrix], ordered: Matrix
 ) -> dict[Span, Chain]:
     """Parts that take over from one another, by the first of each chain; while it is built, by the last. One of them
     at most has neighbours: it could not lie beside those of two buffers."""

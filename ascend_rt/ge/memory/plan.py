@@ -12,61 +12,31 @@ used where they lie (zero copy); with the switches below their bytes serve the g
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...acl.memory import DeviceMemory
+from ..dag import Dag
 from ..errors import GraphMemoryError
 from ..nodes import Role
+from . import picture
 from .lifetimes import Lifetimes, lifetimes
+from .options import MemoryOptions
 from .placement import ALIGNMENT, Placement, place
 
-if TYPE_CHECKING:
-    from ..graph import Graph
-
 Bytes = npt.NDArray[np.uint8]
+SomeDag = TypeVar("SomeDag", bound=Dag)
 TOP = 8
 """tensors in a report"""
 
 
 @dataclass(frozen=True)
-class MemoryOptions:
-    """How memory is planned; beside each field GE's option."""
-
-    reuse: bool = True
-    """ge.exec.disableReuseMemory = 0"""
-    no_reuse: tuple[str, ...] = ()
-    """OP_NO_REUSE_MEM: buffers that share memory with none"""
-    input_reuse: tuple[str, ...] = ()
-    """ge.exec.inputReuseMemIndexes: inputs to be placed too, whose bytes are free after their last use. The program
-    fills them where they are placed, before each launch"""
-    output_reuse: tuple[str, ...] = ()
-    """ge.exec.outputReuseMemIndexes: outputs to be placed too, whose bytes are free before their first use. The program
-    reads them where they are placed, before the next launch"""
-    in_place: bool = True
-    """results take over the place of arguments that are used no more"""
-    side_by_side: tuple[tuple[str, ...], ...] = ()
-    """buffers that lie one behind another, each at a multiple of the alignment"""
-    in_turn: bool = True
-    """ge.exec.staticMemoryPolicy = 2: where no memory was asked for, the graph lies in the block in which the graphs
-    that are launched on one stream take turns; False (0): in a block of its own"""
-    effort: int = 1
-    """placement.place"""
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether other graphs may have the same bytes: nothing in them is the program's, or to be left alone."""
-        kept = self.no_reuse or self.input_reuse or self.output_reuse
-        return self.in_turn and self.reuse and not kept
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(Generic[SomeDag]):
     """Offsets of buffers in one block of `peak` bytes."""
 
-    graph: "Graph"
+    graph: SomeDag
     options: MemoryOptions
     lives: Lifetimes
     placement: Placement
@@ -139,9 +109,7 @@ class MemoryPlan:
 
     def draw(self, path: str | Path) -> None:
         """A picture of time x address as a file, by its ending: png, svg, pdf. ImportError without matplotlib."""
-        from .picture import draw
-
-        draw(self, Path(path))
+        picture.draw(picture.Drawn(self.graph, self.lives.places, self.placement), Path(path))
 
     def memory(self, block: Bytes) -> dict[str, Bytes]:
         """The bytes of each buffer in a block of `peak` bytes or more."""
@@ -150,7 +118,7 @@ class MemoryPlan:
         }
 
 
-def plan_memory(graph: "Graph", options: MemoryOptions | None = None) -> MemoryPlan:
+def plan_memory(graph: SomeDag, options: MemoryOptions | None = None) -> MemoryPlan[SomeDag]:
     """Offsets for the buffers that are the graph's own. Blocks nobody, moves nothing; the same for the same graph.
 
     options: by default what ge.optimise was told. ValueError: they name a buffer that the graph has not, or not in that
@@ -185,7 +153,7 @@ def plan_memory(graph: "Graph", options: MemoryOptions | None = None) -> MemoryP
     return MemoryPlan(graph, options, lives, placement, offsets)
 
 
-def _check(graph: "Graph", options: MemoryOptions) -> None:
+def _check(graph: Dag, options: MemoryOptions) -> None:
     wanted = [(name, Role.INPUT) for name in options.input_reuse]
     wanted += [(name, Role.OUTPUT) for name in options.output_reuse]
     wanted += [(name, Role.INTERMEDIATE) for group in options.side_by_side for name in group]
@@ -199,7 +167,7 @@ def _check(graph: "Graph", options: MemoryOptions) -> None:
 # ---- memory for plans ----
 
 
-def allocate(plan: MemoryPlan, memory: DeviceMemory) -> "Graph":
+def allocate(plan: MemoryPlan[SomeDag], memory: DeviceMemory) -> SomeDag:
     """The graph with its buffers in a new block of device memory, which lives as long as the graph.
 
     GraphMemoryError (EL0004), before anything is allocated or moved: there is not so much.
@@ -207,7 +175,7 @@ def allocate(plan: MemoryPlan, memory: DeviceMemory) -> "Graph":
     return share([plan], memory)[0]
 
 
-def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> "list[Graph]":
+def share(plans: Sequence[MemoryPlan[SomeDag]], memory: DeviceMemory) -> list[SomeDag]:
     """As `allocate`, for graphs that never run at the same time: one block, of the largest, for all of them.
 
     (GE: ge.exec.staticMemoryPolicy = 2.) What a launch of one leaves in its intermediate buffers is gone when another
@@ -221,7 +189,7 @@ def share(plans: Sequence[MemoryPlan], memory: DeviceMemory) -> "list[Graph]":
     ]
 
 
-def reserve(plan: MemoryPlan, memory: DeviceMemory) -> Bytes:
+def reserve(plan: MemoryPlan[Any], memory: DeviceMemory) -> Bytes:
     """A block for a plan. GraphMemoryError: there is no room, and nothing has been allocated."""
     fits = room(memory)
     if plan.peak > fits:
@@ -237,7 +205,7 @@ def room(memory: DeviceMemory) -> int:
     return max(0, min(memory.device.largest_free, job, device)) // ALIGNMENT * ALIGNMENT
 
 
-def explain(plan: MemoryPlan, memory: DeviceMemory, fits: int) -> str:
+def explain(plan: MemoryPlan[Any], memory: DeviceMemory, fits: int) -> str:
     """Why a plan finds no room: what it takes, what there is, what presses and what would fit."""
     lines = [
         f"rank {memory.rank}: graph {plan.graph.name!r} needs {plan.peak:,} bytes of {memory.name}, which has {fits:,} "

@@ -12,18 +12,18 @@ of them lie in one block, of the largest, without anybody asking for it, and no 
 """
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...acl.memory import DeviceMemory
 from ...acl.stream import Stream
-from .plan import Bytes, MemoryOptions, MemoryPlan, plan_memory, reserve, room
-
-if TYPE_CHECKING:
-    from ..graph import Graph
+from ..dag import Dag
+from .options import MemoryOptions
+from .plan import Bytes, MemoryPlan, SomeDag, plan_memory, reserve, room
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Placed:
     """
 
     names: frozenset[str] = frozenset()
-    plan: MemoryPlan | None = None
+    plan: "MemoryPlan[Resident] | None" = None
     turns: "StreamMemory | None" = None
     may_turn: bool = False
 
@@ -47,13 +47,34 @@ class Placed:
         return {name: array for name, array in self.plan.memory(block).items() if name in self.names}
 
 
+class Resident(Dag):
+    """What is asked of a graph whose own buffers lie in the block of a stream; Graph answers."""
+
+    @property
+    def placed(self) -> Placed | None:
+        """None: it has no tasks yet."""
+        raise NotImplementedError
+
+    def move(self, memory: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Have buffers lie elsewhere in the tasks of launches from here on."""
+        raise NotImplementedError
+
+    def forget_tasks(self) -> None:
+        """The next launch makes them anew."""
+        raise NotImplementedError
+
+    def streams_under_way(self) -> list[Stream]:
+        """The streams on which it was launched and is not over."""
+        raise NotImplementedError
+
+
 class StreamMemory:
     """The block of one stream, which lives as long as one of the graphs that use it."""
 
     def __init__(self, stream: Stream, memory: DeviceMemory) -> None:
         self.memory = memory
         self._stream = weakref.ref(stream)
-        self._graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
+        self._graphs: weakref.WeakSet[Resident] = weakref.WeakSet()
         self._block: weakref.ref[Bytes] | None = None
         self._aborts = stream.aborts
 
@@ -67,7 +88,7 @@ class StreamMemory:
         block = self._held()
         return 0 if block is None else block.nbytes
 
-    def place(self, plan: MemoryPlan) -> tuple[MemoryPlan, Bytes]:
+    def place(self, plan: MemoryPlan[Resident]) -> tuple[MemoryPlan[Resident], Bytes]:
         """A block for a graph, and the plan by which it fits in there: the one that is given, or a better one.
 
         GraphMemoryError: there is no room, and nothing has been allocated or moved.
@@ -80,7 +101,7 @@ class StreamMemory:
         self._graphs.add(plan.graph)
         return plan, block
 
-    def leave(self, graph: "Graph") -> None:
+    def leave(self, graph: Resident) -> None:
         """A graph does not take turns any more."""
         self._graphs.discard(graph)
 
@@ -98,13 +119,13 @@ class StreamMemory:
     def _held(self) -> Bytes | None:
         return None if self._block is None else self._block()
 
-    def _grown(self, plan: MemoryPlan) -> tuple[MemoryPlan, Bytes]:
+    def _grown(self, plan: MemoryPlan[Resident]) -> tuple[MemoryPlan[Resident], Bytes]:
         """A larger block. If there is no room for both, and nothing is under way, the old one is given back first."""
-        others = _prepared(self._graphs)
+        others = [graph for graph, _ in self._placed()]
         under_way = [stream for graph in others for stream in graph.streams_under_way()]
         if not under_way and plan.peak > room(self.memory):
             for graph in others:
-                del graph.prepared  # the next launch makes it again
+                graph.forget_tasks()
         plan = fitting(plan, self.memory)
         block = reserve(plan, self.memory)
         self._move_to(block)
@@ -112,14 +133,18 @@ class StreamMemory:
 
     def _move_to(self, block: Bytes) -> None:
         self._block = weakref.ref(block)
-        for graph in _prepared(self._graphs):
-            graph.move(graph.prepared.placed.moved(block))
+        for graph, placed in self._placed():
+            graph.move(placed.moved(block))
+
+    def _placed(self) -> Iterator[tuple[Resident, Placed]]:
+        """The graphs that have tasks."""
+        yield from ((graph, placed) for graph in list(self._graphs) if (placed := graph.placed) is not None)
 
 
 _by_stream: "weakref.WeakKeyDictionary[Stream, StreamMemory]" = weakref.WeakKeyDictionary()
 
 
-def memory_for(graph: "Graph", memory: DeviceMemory, stream: Stream | None = None) -> tuple[dict[str, Bytes], Placed]:
+def memory_for(graph: Resident, memory: DeviceMemory, stream: Stream | None = None) -> tuple[dict[str, Bytes], Placed]:
     """Device memory for the buffers of a graph that have none: planned, quickly unless that takes more than there is.
 
     stream: on which it is launched; None: nobody knows, and it has a block of its own. GraphMemoryError (EL0004),
@@ -142,15 +167,15 @@ def memory_for(graph: "Graph", memory: DeviceMemory, stream: Stream | None = Non
     return arrays, placed
 
 
-def have_own_block(graph: "Graph") -> None:
-    """A graph takes no turns from here on. GraphMemoryError: there is no room, and nothing is changed."""
-    placed = graph.prepared.placed
+def have_own_block(graph: Resident, placed: Placed) -> Placed:
+    """A graph takes no turns from here on; where it lies then. GraphMemoryError: there is no room, and nothing is
+    changed."""
     assert placed.plan is not None and placed.turns is not None
     block = reserve(placed.plan, placed.turns.memory)
     graph.streams_under_way()  # launches that are over give back what they have held
     graph.move(placed.moved(block))
     placed.turns.leave(graph)
-    graph.prepared.placed = replace(placed, turns=None)
+    return replace(placed, turns=None)
 
 
 def is_quiet(stream: Stream) -> bool:
@@ -158,12 +183,12 @@ def is_quiet(stream: Stream) -> bool:
     return all(one.is_idle() for one in (stream, *stream.beside))
 
 
-def fitting(plan: MemoryPlan, memory: DeviceMemory) -> MemoryPlan:
+def fitting(plan: MemoryPlan[SomeDag], memory: DeviceMemory) -> MemoryPlan[SomeDag]:
     """The plan; a better one if it takes more than there is."""
     return plan if plan.peak <= room(memory) else plan_memory(plan.graph)
 
 
-def _own_block(plan: MemoryPlan, memory: DeviceMemory) -> tuple[MemoryPlan, Bytes]:
+def _own_block(plan: MemoryPlan[SomeDag], memory: DeviceMemory) -> tuple[MemoryPlan[SomeDag], Bytes]:
     plan = fitting(plan, memory)
     return plan, reserve(plan, memory)
 
@@ -173,7 +198,3 @@ def _turns_on(stream: Stream | None, memory: DeviceMemory) -> StreamMemory | Non
         return None
     turns = _by_stream.setdefault(stream, StreamMemory(stream, memory))
     return turns if turns.memory is memory else None
-
-
-def _prepared(graphs: "Iterable[Graph]") -> "list[Graph]":
-    return [graph for graph in graphs if "prepared" in vars(graph)]

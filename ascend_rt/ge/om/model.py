@@ -8,7 +8,8 @@ from typing import Any
 
 from ..across.check import refuse_ranks
 from ..graph import Graph
-from ..memory.plan import MemoryOptions, plan_memory
+from ..memory.options import MemoryOptions
+from ..memory.plan import plan_memory
 from ..nodes import Role
 from . import fields
 from .errors import ModelFileError

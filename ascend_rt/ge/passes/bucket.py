@@ -9,8 +9,7 @@ like; which of them is first, second... in it has to be the same on all ranks.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ..graph import Group
-from ..nodes import Node, View
+from ..nodes import Group, Node, View
 from ..tying import call_order, data_needs, in_order
 from .bucket_memory import Draft, Packing, are_side_by_side, call_of, joined, packed
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...plan.collectives import COLLECTIVES, Blocks
-from ..graph import Graph, Group
-from ..nodes import Buffer, Collective, Copy, Node, Role, Span, View
+from ..graph import Graph
+from ..nodes import Buffer, Collective, Copy, Group, Node, Role, Span, View
 from ..tying import tasks_of
 from .moving import Place, moved
 from .rewriting import unused_name

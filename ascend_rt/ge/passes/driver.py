@@ -10,7 +10,7 @@ from ..buckets import Indices, Percentages, Strategy
 from ..costs import Costs
 from ..graph import Graph
 from ..memory.asked import check_peak, memory_options
-from ..memory.plan import MemoryOptions
+from ..memory.options import MemoryOptions
 from ..options import Options
 from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...hccl.types import NUMBER_OF_DTYPE, NUMBER_OF_ML_DTYPE
-from ..graph import Graph, Group
-from ..nodes import Message, Node, Transfer, View
+from ..graph import Graph
+from ..nodes import Group, Message, Node, Transfer, View
 from ..placement import dtype_named
 from .agreement import Facts
 from .casts import Cast, cast_before, only_cast, scratch

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 from ..costs import Cost
 from ..graph import Graph
-from ..memory.plan import MemoryOptions, plan_memory
+from ..memory.options import MemoryOptions
+from ..memory.plan import plan_memory
 from ..nodes import Collective, Copy, Node, Role
 from ..timeline import Timeline, simulate
 from ..tying import Needs, needs_of, tasks_of, tied

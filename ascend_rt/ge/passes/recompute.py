@@ -12,13 +12,15 @@ from dataclasses import replace
 from ..costs import Costs
 from ..errors import GraphMemoryError
 from ..graph import Graph
-from ..memory.plan import MemoryOptions, MemoryPlan, plan_memory
+from ..memory.options import MemoryOptions
+from ..memory.plan import MemoryPlan, plan_memory
 from ..timeline import simulate
 from .recomputed import Program, Recomputed
 from .sources import Source
 from .terms import Terms
 
 CAP = "ge.graphMemoryMaxSize"
+Planned = MemoryPlan[Graph]
 
 
 def recompute(graph: Graph, terms: Terms) -> Graph:
@@ -44,7 +46,7 @@ def recompute(graph: Graph, terms: Terms) -> Graph:
     return graph.replace(_did(before, after, now, terms.costs, first), nodes=done.nodes, buffers=done.buffers)
 
 
-def _planned(graph: Graph, terms: Terms, most: int) -> MemoryPlan:
+def _planned(graph: Graph, terms: Terms, most: int) -> Planned:
     """The plan; with a search for a better one only if that decides whether it fits."""
     options = MemoryOptions(reuse=terms.options.value("ge.exec.disableReuseMemory") == "0", effort=0)
     plan = plan_memory(graph, options)
@@ -120,7 +122,7 @@ def _rate(nbytes: int, us: float) -> float:
 # ---- what is said ----
 
 
-def _did(before: MemoryPlan, after: MemoryPlan, now: Recomputed, costs: Costs, first: dict[int, int]) -> str:
+def _did(before: Planned, after: Planned, now: Recomputed, costs: Costs, first: dict[int, int]) -> str:
     kernels = dict(costs.kernels)
     kernels |= {id: kernels[same] for id, same in first.items() if same in kernels}
     steps = [simulate(plan.graph, replace(costs, kernels=kernels)).step_us for plan in (before, after)]
@@ -130,7 +132,7 @@ def _did(before: MemoryPlan, after: MemoryPlan, now: Recomputed, costs: Costs, f
     )
 
 
-def _explained(before: MemoryPlan, least: MemoryPlan, now: Recomputed, most: int) -> str:
+def _explained(before: Planned, least: Planned, now: Recomputed, most: int) -> str:
     graph = before.graph
     ranks = [f"rank {group.world_ranks[group.rank]}: " for group in graph.groups.values()]
     sources = sum(len(source.buffers) for source in now.program.sources)

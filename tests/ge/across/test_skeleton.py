@@ -6,6 +6,7 @@ import random
 import pytest
 
 from ascend_rt import ge
+from ascend_rt.ge import json_form
 from ascend_rt.ge.across.skeleton import digest, is_told_by_digest, skeleton
 
 from .programs import right
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.proof
 @pytest.mark.parametrize("seed", range(20))
 def test_order_and_verdict_are_the_same(seed: int) -> None:
     whole = jumbled(seed)
-    told = {rank: ge.Graph.from_json(skeleton(graph, whole).to_json()) for rank, graph in whole.items()}
+    told = {rank: ge.Graph.from_json(json_form.dump(skeleton(graph, whole))) for rank, graph in whole.items()}
     assert list(map(str, ge.check_ranks(told))) == list(map(str, ge.check_ranks(whole)))
     for rank, graph in whole.items():
         kept = [node.id for node in graph.nodes if node.communicator]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import ascend_rt as rt
 from ascend_rt import ge
-from ascend_rt.ge.memory.plan import MemoryOptions, MemoryPlan, allocate, plan_memory, share
+from ascend_rt.ge.memory.options import MemoryOptions
+from ascend_rt.ge.memory.plan import MemoryPlan, allocate, plan_memory, share
 from ascend_rt.testing import RankPool
 
 MIB, TIB = 1 << 20, 1 << 40
