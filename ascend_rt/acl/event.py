@@ -1,14 +1,27 @@
 """Events: points in a stream, for other streams and for the program to wait for, and to measure time between."""
 
-from typing import TYPE_CHECKING, Union
+from typing import Any, Protocol
 
 from ..core import _core
 from .errors import ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, AclError
 
-if TYPE_CHECKING:
-    from .recording import RecordedMark
 
-AnyMark = Union[_core.Mark, "RecordedMark"]
+class RecordedPoint(Protocol):
+    """A recording of an event that is a task of a capture: see recording.RecordedMark."""
+
+    waits: int
+
+    @property
+    def failed(self) -> bool: ...
+    @property
+    def stamp_ns(self) -> int: ...
+    def is_complete(self) -> bool: ...
+    def finish(self, seconds: float, /) -> bool: ...
+    def join(self, stream: Any, /) -> None:
+        """A stream that is not captured yet waits for it: it is from here on."""
+
+
+AnyMark = _core.Mark | RecordedPoint
 """What a recording of an event is: a point in a stream, or a task of a capture."""
 
 

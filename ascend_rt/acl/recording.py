@@ -102,6 +102,10 @@ class RecordedMark:
     def stamp_ns(self) -> int:
         raise self._refusal("measured")
 
+    def join(self, stream: Stream, /) -> None:
+        """A stream that is not recorded yet waits for it: it is from here on."""
+        self.recorder.join(stream, self)
+
     def _refusal(self, what: str) -> AclError:
         text = f"an event that a recorded stream has recorded was {what} at {call_site()}; end the capture first"
         self.recorder.invalidate(text)

@@ -138,7 +138,7 @@ class Stream(_core.Stream):
         if isinstance(mark, _core.Mark):
             self.wait_for(mark)
         elif mark is not None:
-            mark.recorder.join(self, mark)
+            mark.join(self)
 
     def launch(
         self,

@@ -1,7 +1,8 @@
 """Who may import whom.
 
 The table is the architecture: `plan` and `sim` stay readable and provable with no process running because they cannot
-reach `core` or `link`, and no room can grow a cycle.  Imports inside functions and under TYPE_CHECKING count too.
+reach `core` or `link`, and no room can grow a cycle.  Nor can files: each can be read after those that it imports.
+Imports inside functions and under TYPE_CHECKING count too.
 """
 
 import ast
@@ -31,6 +32,14 @@ MAY_IMPORT = {
     "setting_pages": {"setting_row"},
     "setting_links": set(),
     "ascend_rt": {"acl", "hccl", "core"},  # the package itself: only re-exports
+}
+# A communicator is one thing that is told in several files: they take it as an argument, and groups.py makes it.
+BACK_TO_THE_COMMUNICATOR = {
+    ("ascend_rt.hccl.choices", "ascend_rt.hccl.communicator"),
+    ("ascend_rt.hccl.explain", "ascend_rt.hccl.communicator"),
+    ("ascend_rt.hccl.groups", "ascend_rt.hccl.communicator"),
+    ("ascend_rt.hccl.recorded", "ascend_rt.hccl.communicator"),
+    ("ascend_rt.hccl.groups", "ascend_rt.hccl.entry_log"),
 }
 LATE_CALLS = {"import_module", "__import__"}
 # What a subcommand of the launcher may import inside the function that needs it, the package itself included.
@@ -120,3 +129,48 @@ def test_what_breaks_the_table_is_found(
 ])
 def test_what_keeps_to_the_table_passes(path: str, source: str, parse: Callable[[str, str], Any]) -> None:
     assert forbidden(parse(path, source)) == []
+
+
+def edges(modules: list[Any]) -> set[tuple[str, str]]:
+    """(importer, imported) of all modules; a name that is imported from a module stands for that."""
+    names = {module.name for module in modules}
+    found = set()
+    for module in modules:
+        for full, _, _ in imports(module.tree, module.name, module.path.endswith("__init__.py")):
+            target = full if full in names else full.rpartition(".")[0]
+            if target in names - {module.name}:
+                found.add((module.name, target))
+    return found
+
+
+def circle(edges: set[tuple[str, str]]) -> list[str]:
+    """Some modules of which each imports the next, and the last the first; none if there is no such circle."""
+    left = set(edges)
+    while ends := {target for _, target in left} - {source for source, _ in left}:
+        left = {edge for edge in left if edge[1] not in ends}
+    path: list[str] = []
+    following = dict(left)
+    at = min(following, default="")
+    while at and at not in path:
+        path.append(at)
+        at = following[at]
+    return path[path.index(at) :] if at else []
+
+
+def test_no_files_import_one_another(modules: list[Any]) -> None:
+    found = edges(modules)
+    assert found >= BACK_TO_THE_COMMUNICATOR and len(found) > 500
+    assert circle(found - BACK_TO_THE_COMMUNICATOR) == []
+
+
+@pytest.mark.parametrize("sources, found", [
+    ({"a": "from . import b", "b": "from .c import d", "c": "import os"}, []),
+    ({"a": "from .b import x", "b": "def f():\n    from . import a", "c": "from .a import x"}, ["a", "b"]),
+    ({"a": "if TYPE_CHECKING:\n    from .b import x", "b": "from .c import x", "c": "from ascend_rt.plan.a import x"},
+     ["a", "b", "c"]),
+])
+def test_a_circle_of_files_is_found(
+    sources: dict[str, str], found: list[str], parse: Callable[[str, str], Any]
+) -> None:
+    modules = [parse(f"ascend_rt/plan/{name}.py", source) for name, source in sources.items()]
+    assert sorted(circle(edges(modules))) == [f"ascend_rt.plan.{name}" for name in found]

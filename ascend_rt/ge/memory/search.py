@@ -1,16 +1,12 @@
 """What to do where no order of putting buffers down meets the lower bound."""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from .placement import Fit, Items
+from .first_fit import Fit, Items, Matrix, first_fit
 
-Matrix = npt.NDArray[np.bool_]
 MOST_BUFFERS = 60
 """of an exhaustive search"""
 MOST_STEPS = 4000
@@ -21,13 +17,7 @@ STALE = 10
 """tries without a gain after which the best order is taken up again"""
 
 
-def improve(
-    items: "Items",
-    order: Sequence[int],
-    bound: int,
-    first_fit: "Callable[[Items, Sequence[int]], Fit]",
-    effort: int,
-) -> "Fit":
+def improve(items: Items, order: Sequence[int], bound: int, effort: int) -> Fit:
     """The best of some hundred orders, each made from the one before it: what lies above the bound comes earlier.
 
     (Squeaky wheel optimisation, Joslin and Clements 1999.) By how much is drawn: now anything, now a little. A first
@@ -54,7 +44,7 @@ def improve(
     return best
 
 
-def search(sizes: Sequence[int], conflicts: Matrix, fit: "Fit", bound: int) -> "tuple[Fit, bool]":
+def search(sizes: Sequence[int], conflicts: Matrix, fit: Fit, bound: int) -> tuple[Fit, bool]:
     """A better placement, if there is one, by trying all; and whether all have been tried, so that none is better.
 
     Every placement can be pushed down until each buffer lies at 0 or on another. So it is enough to put buffers down in
@@ -67,11 +57,10 @@ def search(sizes: Sequence[int], conflicts: Matrix, fit: "Fit", bound: int) -> "
 
 
 class _Search:
-    def __init__(self, sizes: Sequence[int], conflicts: Matrix, fit: "Fit", bound: int) -> None:
+    def __init__(self, sizes: Sequence[int], conflicts: Matrix, fit: Fit, bound: int) -> None:
         self.sizes, self.bound, self.best, self.steps = list(sizes), bound, fit, 0
         self.neighbours = [np.flatnonzero(row).tolist() for row in conflicts]
         self.cliques = _cliques(sizes, conflicts)
-        self.make = type(fit)
 
     def run(self) -> bool:
         """Whether the tree was searched to its end."""
@@ -84,7 +73,7 @@ class _Search:
             return
         if not left:
             peak = max(offset + size for offset, size in zip(offsets, self.sizes, strict=True))
-            self.best = self.make(list(offsets), peak) if peak < self.best.peak else self.best
+            self.best = Fit(list(offsets), peak) if peak < self.best.peak else self.best
             return
         if not self._has_room(floor, left):
             return
