@@ -70,6 +70,8 @@ class Stream(_core.Stream):
     _live: ClassVar["weakref.WeakSet[Stream]"] = weakref.WeakSet()
     event_seconds: ClassVar[int | None] = None
     """longest wait for an event or a value, 0 for ever; None: HCCL_EXEC_TIMEOUT"""
+    take_turns: ClassVar[bool] = False
+    """whether workers give their core away after each function of the program"""
     _running: "list[Running]"
     """the function that the worker carries out now, if it is one"""
     goes_on_after_failure: bool
@@ -96,6 +98,7 @@ class Stream(_core.Stream):
         self._running = []
         self.goes_on_after_failure = goes_on_after_failure
         self.beside = []
+        self.set_gives_way(cls.take_turns)
         cls._live.add(self)
         _release_dropped()
         return self
@@ -122,6 +125,13 @@ class Stream(_core.Stream):
         cls.event_seconds = seconds
         for stream in cls._live:
             stream.set_event_timeout(seconds * 1_000_000_000)
+
+    @classmethod
+    def set_turns(cls, take_turns: bool) -> None:
+        """Whether all streams of this process give their core away after each function of the program."""
+        cls.take_turns = take_turns
+        for stream in cls._live:
+            stream.set_gives_way(take_turns)
 
     def record(self, event: Event | None = None) -> Event:
         """An event (a new one by default) that completes when all that is queued so far is done."""

@@ -179,6 +179,12 @@ static PyObject *set_event_timeout(PyObject *object, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_gives_way(PyObject *object, PyObject *argument)
+{
+    store_relaxed(&((struct stream_object *)object)->stream.gives_way, argument == Py_True);
+    Py_RETURN_NONE;
+}
+
 static PyObject *set_goes_on(PyObject *object, PyObject *argument)
 {
     store_relaxed(&((struct stream_object *)object)->stream.goes_on_after_failure, argument == Py_True);
@@ -272,6 +278,7 @@ static PyMethodDef stream_methods[] = {
     {"cancel", stream_drop, METH_NOARGS, "Drop what has not run."},
     {"abort", stream_abort_tasks, METH_NOARGS, "Drop what was queued so far."},
     {"set_event_timeout", set_event_timeout, METH_O, "Longest wait for an event in nanoseconds; 0: for ever."},
+    {"set_gives_way", set_gives_way, METH_O, "Whether the worker gives its core away after each function."},
     {"set_goes_on_after_failure", set_goes_on, METH_O, "Whether tasks run although one before them has failed."},
     {"abandon", stream_abandon, METH_NOARGS, "In a fork, which has the stream but not its worker."},
     {"close", stream_close, METH_O, "End the worker, waiting at most so many seconds."},

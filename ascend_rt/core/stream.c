@@ -214,6 +214,8 @@ static struct failure *run_work(struct stream *stream, struct task *task)
         return wait_for_word(stream, task);
     case TASK_FUNCTION:
         wrong = task->function.run(task->function.context);
+        if (load_relaxed(&stream->gives_way))
+            stream->host.yield(stream->host.context);
         return wrong ? failure_of(task, FUNCTION_FAILED, wrong) : NULL;
     default:
         return NULL;

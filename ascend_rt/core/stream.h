@@ -109,6 +109,7 @@ struct stream {
     struct patience idle_patience;
     _Atomic uint64_t timeout_ns;   /* longest wait for an event; 0: for ever.  Writer: the issuing side */
     _Atomic bool goes_on_after_failure; /* likewise */
+    _Atomic bool gives_way;        /* likewise: the worker gives its core away after each function */
     pthread_t worker;
     bool started;
 

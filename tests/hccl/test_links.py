@@ -3,6 +3,7 @@
 Lower bounds are exact; upper bounds leave ten seconds to a machine that has other things to do.
 """
 
+import os
 import time
 from collections.abc import Callable
 
@@ -120,6 +121,17 @@ def slow_pair(comm: rt.Communicator) -> float:
 def test_a_pair_has_a_link_of_its_own(ranks: RankPool) -> None:
     fast = ranks.run(3, slow_pair, environ={"ASCEND_RT_LINK": "0-1:1.6MB/s,1us"})[1]
     assert fast < COUNT * 4 / 1.6e6
+
+
+def turns(comm: rt.Communicator) -> tuple[bool, bool]:
+    """Whether its streams take turns, and whether ranks share cores."""
+    return rt.Stream.take_turns, comm.size > len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("environ", [{}, EVERY])
+def test_ranks_that_share_cores_take_turns_over_links(ranks: RankPool, environ: dict[str, str]) -> None:
+    for takes_turns, shares_cores in ranks.run(8, turns, environ=environ):
+        assert takes_turns == (shares_cores and bool(environ))
 
 
 def chosen(comm: rt.Communicator) -> list[tuple[str, str, str]]:

@@ -1,5 +1,5 @@
 /* A stream whose tasks are dropped in the middle of whatever it does: it gives up what waits, runs nothing of the rest,
- * tells so once, and goes on.
+ * tells so once, and goes on.  Before that: when the worker gives its core away.
  *
  *     aborts SEED ROUNDS */
 #include "stream.h"
@@ -106,6 +106,42 @@ static void one_round(struct stream *stream, struct dice *dice)
     EXPECT(!stream_take_failure(stream));
 }
 
+static _Thread_local uint64_t yields;
+
+static void count_yield(void *context)
+{
+    (void)context;
+    yields++;
+}
+
+static uint32_t tell_yields(void *context)
+{
+    *(uint64_t *)context = yields;
+    return 0;
+}
+
+/* The worker gives its core away after each function: when it is asked to. */
+static void test_ways_given(struct stream *stream)
+{
+    struct count count = {0};
+    uint64_t told[2];
+    stream->host.yield = count_yield; /* also of who waits: hence no yields in its patience */
+    stream->patience.yields = stream->idle_patience.yields = 0;
+    for (int gives_way = 0; gives_way < 2; gives_way++) {
+        store_relaxed(&stream->gives_way, gives_way);
+        append_count(stream, &count);
+        append_count(stream, &count);
+        struct task *tell = new_task(TASK_FUNCTION);
+        tell->function.run = tell_yields;
+        tell->function.context = &told[gives_way];
+        EXPECT(stream_append(stream, tell));
+        finish(stream);
+    }
+    EXPECT_EQUAL(told[0], 0);
+    EXPECT_EQUAL(told[1], 2);
+    stream->gives_way = false;
+}
+
 int main(int argc, char **argv)
 {
     EXPECT_EQUAL(argc, 3);
@@ -114,6 +150,7 @@ int main(int argc, char **argv)
     EXPECT(stream_open(&stream, new_task(TASK_END)));
     stream.goes_on_after_failure = true;
     stream.patience.sleep_ns = 1000000;
+    test_ways_given(&stream);
     for (uint64_t round = strtoull(argv[2], NULL, 0); round; round--)
         one_round(&stream, &dice);
     while (!stream_join(&stream, 50000000))
