@@ -1,6 +1,10 @@
+#define _GNU_SOURCE
 #include "link.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "order.h"
 
@@ -46,6 +50,35 @@ void link_book_round(struct communicator *c, uint64_t nbytes)
         book(c, peer, false, since_ns, nbytes);
 }
 
+/* As in linux/sched/types.h, whose names clash with those of sched.h. */
+struct scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+enum { SHORTEST_SLICE_NS = 100000 };
+
+/* Since Linux 6.12 a thread that is woken takes its core from one with longer time slices at once; else it waits until
+ * that one, a kernel of the program, has had a slice of a millisecond and more. */
+static void ask_for_short_slices(void)
+{
+    struct scheduling scheduling = {0};
+    if (syscall(SYS_sched_getattr, 0, &scheduling, sizeof scheduling, 0) != 0 || scheduling.policy != SCHED_OTHER ||
+        scheduling.runtime == SHORTEST_SLICE_NS)
+        return;
+    scheduling.runtime = SHORTEST_SLICE_NS;
+    syscall(SYS_sched_setattr, 0, &scheduling, 0);
+}
+
+void link_wake_at_once(void)
+{
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* by default Linux may wake this thread 50 us late */
+    ask_for_short_slices();
+}
+
 void link_settle(struct communicator *c)
 {
     const struct wait_host *host = &c->waiter.host;
@@ -54,7 +87,7 @@ void link_settle(struct communicator *c)
         return;
     if (host->blocks)
         host->blocks(host->context);
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* by default Linux may wake this thread 50 us late */
+    link_wake_at_once();
     while (now_ns < c->links->due_ns && !load_acquire(&c->board->abort)) {
         uint64_t left_ns = c->links->due_ns - now_ns, longest_ns = c->waiter.patience.sleep_ns;
         host->sleep(host->context, &c->board->abort, 0, left_ns < longest_ns ? left_ns : longest_ns);

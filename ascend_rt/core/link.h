@@ -29,6 +29,8 @@ uint64_t link_book(const struct communicator *communicator, uint32_t peer, bool 
 void link_book_step(struct communicator *communicator, const struct step *step, uint64_t since_ns, uint64_t nbytes);
 /* Those of a round that has just been read: every other rank's payload. */
 void link_book_round(struct communicator *communicator, uint64_t nbytes);
+/* From now on the calling thread is woken when a sleep of its own is over, as far as Linux can, also where cores are busy. */
+void link_wake_at_once(void);
 /* Sleeps until all that was booked for steps and rounds has arrived; less if the communicator ends. */
 void link_settle(struct communicator *communicator);
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "link.h"
 #include "order.h"
 
 enum { LARGE_NBYTES = 1 << 16 };
@@ -196,6 +197,7 @@ static enum wait_end wait_for_bell(struct transfer *t, struct notify *bell, uint
         return notify_wait(t->host, t->patience, bell, number, look_around, t);
     uint64_t now_ns = t->host->now_ns(t->host->context);
     uint64_t left_ns = t->arrival_ns > now_ns ? t->arrival_ns - now_ns : 0;
+    link_wake_at_once();
     struct patience until = {.sleep_ns = left_ns < t->patience->sleep_ns ? left_ns : t->patience->sleep_ns};
     enum wait_end end = notify_wait(t->host, &until, bell, number, look_around, t);
     t->patience->late_sleeps += until.late_sleeps;
