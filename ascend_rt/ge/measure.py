@@ -3,6 +3,7 @@
 costs = measured(graph)            what passes and predictions go by, on this host, with this job's links
 """
 
+import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +16,13 @@ from ..acl.stream import Stream
 from ..hccl.choices import machine_of
 from ..hccl.communicator import Communicator
 from ..hccl.world import emulated_links, zeros
-from .costs import Costs
+from .costs import Costs, nbytes_of
 from .graph import Graph
-from .nodes import Kernel, View
+from .nodes import Collective, Kernel, View
 from .placement import Array, array_of, dtype_named
 
-CALLS = 40
-ITEM = 4  # bytes of an element of what they reduce
+FEWEST_CALLS, MOST_CALLS = 10, 60  # to find out how late they are
+ITEM = 4  # bytes of a float32
 
 
 def measured(graph: Graph, rounds: int = 5) -> Costs:
@@ -64,19 +65,33 @@ def call_lateness(graph: Graph, costs: Costs) -> dict[tuple[int, ...], float]:
     memory, found, on_time = _copies(graph), {}, replace(costs, late_us={})
     for name, communicator in sorted(graph.communicators.items()):
         if communicator.size > 1:
-            late = _elapsed_us(communicator, graph, memory) / CALLS
-            late -= on_time.call("all_reduce", ITEM, graph.groups[name]).alone_us
+            calls, count = _typical_calls(communicator, graph, name)
+            late = _elapsed_us(communicator, graph, memory, calls, count) / calls
+            late -= on_time.call("all_reduce", ITEM * count, graph.groups[name]).alone_us
             everyone = communicator.all_reduce(np.array([max(0.0, late)]), op="max")
             found[graph.groups[name].world_ranks] = float(everyone[0])
     return found
 
 
-def _elapsed_us(communicator: Communicator, graph: Graph, memory: Mapping[str, Array]) -> float:
-    """Of CALLS all-reduces of one element on a stream of their own, kernels running all the while."""
-    stream, x = Stream(), zeros(1)
+def _typical_calls(communicator: Communicator, graph: Graph, name: str) -> tuple[int, int]:
+    """How many calls to make instead of those that a graph has of a communicator, and of how many elements: the same on
+    all ranks, whose graphs nobody has compared yet."""
+    mine = [nbytes_of(node) for node in graph.nodes if node.communicator == name and isinstance(node.task, Collective)]
+    calls, nbytes = communicator.all_reduce(np.array([len(mine), sum(mine)]), op="max").tolist()
+    return min(max(calls, FEWEST_CALLS), MOST_CALLS), max(1, nbytes // max(calls, 1) // ITEM)
+
+
+def _elapsed_us(
+    communicator: Communicator, graph: Graph, memory: Mapping[str, Array], calls: int, count: int
+) -> float:
+    """Of all-reduces one after another on a stream of their own, kernels running all the while.
+
+    Most of a link's time is slept, so that the kernels are met as they are in a step: long ones as often as they last.
+    """
+    stream, x = Stream(), zeros(count)
     communicator.barrier()
     begin = stream.record()
-    for _ in range(CALLS):
+    for _ in range(calls):
         communicator.all_reduce(x, stream=stream)
     end = stream.record()
     kernels = _kernels(graph)
@@ -99,6 +114,8 @@ def _timed(kernels: Sequence[tuple[int, Kernel]], memory: Mapping[str, Array]) -
         begin = time.perf_counter_ns()
         with np.errstate(all="ignore"):  # collectives that would have filled its arrays do not run
             task.function(*arguments, **keywords)
+        if Stream.take_turns:
+            os.sched_yield()  # the turns of the others are part of the time
         yield id, (time.perf_counter_ns() - begin) / 1e3
 
 
