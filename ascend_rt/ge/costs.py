@@ -5,7 +5,7 @@ costs.of(node, graph.groups)              microseconds of the processor, and mic
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -61,6 +61,10 @@ class Costs:
     def cores(self) -> float:
         """The tasks of a rank that can be worked on at once, at the speed at which kernels were measured."""
         return max(1.0, self.machine.cores / self.ranks)
+
+    def with_kernels_at(self, speed: float) -> "Costs":
+        """The same with kernels that are so many times as fast."""
+        return replace(self, kernels={id: time / speed for id, time in self.kernels.items()})
 
     def of(self, node: Node, groups: Mapping[str, Group]) -> Cost:
         """The cost of a node, whatever else runs."""

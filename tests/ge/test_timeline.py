@@ -118,6 +118,12 @@ def test_calls_over_links_are_as_late_as_was_measured_of_their_ranks():
     assert Costs(late_us=late.late_us).of(call(0, 1, "other"), GROUPS).least_us == 0
 
 
+def test_kernels_are_faster_or_slower_than_measured():
+    costs = Costs({0: 12.0}, links=LinksOf()("1GB/s,50us"), task_us=1.5)
+    assert costs.with_kernels_at(1.25).of(kernel(0), GROUPS) == Cost(12 / 1.25 + 1.5)
+    assert costs.with_kernels_at(1.25).of(call(1), GROUPS) == costs.of(call(1), GROUPS)
+
+
 def test_kernels_cost_what_was_measured_and_calls_what_the_machine_takes():
     machine = Machine(4, SHIPPED)
     costs = Costs({0: 12.0}, machine, ranks=2, task_us=1.5)

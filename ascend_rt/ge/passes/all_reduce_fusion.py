@@ -3,12 +3,13 @@
 Which: those of fusion 2 and of one fusion_id are one bucket. Those of fusion 1 go by the strategy that was set for
 their communicator by hccl.split.api; else by comm_fusion or ascend_rt.fusion of the options: "rules" are GE's 96.54 %
 and 3.46 % of the bytes; "auto" are the buckets with which communication ends earliest, or all in one, or none, by the
-predicted step.
+predicted step, also if kernels are a little faster or slower than measured.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
-from ..buckets import Fastest, Indices, Strategy, allowed
+from ..buckets import Fastest, Indices, Strategy, Threshold
 from ..graph import Graph
 from ..timeline import simulate
 from ..tying import tied
@@ -18,6 +19,10 @@ from .overlap import overlap
 from .terms import Terms
 
 ONE = Indices(())
+EACH = Threshold(0)
+SPEEDS = (1.0, 0.85, 1.15)
+"""Of kernels, beside that at which they were measured, which is not quite that of any step. Where communication just
+hides, buckets that are best at one speed wait for their last gradient at a lower one."""
 
 
 def fuse_all_reduces(graph: Graph, terms: Terms) -> Graph:
@@ -36,29 +41,43 @@ def _strategy(label: Label, terms: Terms) -> Strategy:
 
 
 def _fastest_step(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms) -> Buckets:
-    """For the labels without a strategy of their own: the buckets as they are, one, or none, by the predicted step."""
+    """For the labels without a strategy of their own: what is least behind the best in the worst of the SPEEDS, by the
+    predicted step. Tried are the buckets that are best at each of them, all in one, and none."""
     chosen = dict(buckets)
     for name in sorted({label.communicator for label in buckets}):
         labels = [label for label in buckets if label.communicator == name and _is_fastest(label, terms)]
         if not labels:
             continue
-        choices: list[Buckets] = [
-            chosen,
-            chosen | {label: allowed([], candidates[label].gradients) for label in labels},
-            chosen | {label: list(range(len(candidates[label].nodes))) for label in labels},
-        ]
-        own = {str(number): _step_us(graph, candidates, choice, terms) for number, choice in enumerate(choices)}
-        steps = terms.agree(name, own)
-        chosen = dict(choices[int(min(steps, key=lambda number: (steps[number], number)))])
+        strategies: list[Strategy] = [*map(Fastest, SPEEDS), ONE, EACH]
+        choices: list[Buckets] = []
+        for strategy in strategies:
+            choice = chosen | {label: cut(strategy, candidates[label]) for label in labels}
+            choices += [choice] if choice not in choices else []
+        own = {
+            f"{number} {speed}": step_us
+            for number, choice in enumerate(choices)
+            for speed, step_us in _step_us(graph, candidates, choice, terms).items()
+        }
+        chosen = dict(choices[_least_behind(terms.agree(name, own), len(choices))])
     return chosen
+
+
+def _least_behind(steps: Mapping[str, Any], choices: int) -> int:
+    """The choice that is least behind the best in the worst of the SPEEDS; steps: by number of the choice and speed."""
+    best = {speed: min(steps[f"{number} {speed}"] for number in range(choices)) for speed in SPEEDS}
+    behind = [max(steps[f"{number} {speed}"] - best[speed] for speed in SPEEDS) for number in range(choices)]
+    return behind.index(min(behind))
 
 
 def _is_fastest(label: Label, terms: Terms) -> bool:
     return isinstance(_strategy(label, terms), Fastest)
 
 
-def _step_us(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms) -> float:
-    """The predicted step, overlapped."""
+def _step_us(
+    graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms
+) -> dict[float, float]:
+    """The predicted step, overlapped, by speed."""
     draft, _ = fused(graph, candidates, buckets)
     tried = graph.replace("tried", nodes=tied(graph, draft.tasks), buffers=draft.buffers)
-    return simulate(overlap(tried, terms) if terms.options.is_on("overlap") else tried, terms.costs).step_us
+    tried = overlap(tried, terms) if terms.options.is_on("overlap") else tried
+    return {speed: simulate(tried, terms.costs.with_kernels_at(speed)).step_us for speed in SPEEDS}

@@ -7,12 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_rt import ge
-from ascend_rt.ge.buckets import Indices, Percentages
+from ascend_rt.ge.buckets import Fastest, Indices, Percentages
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise_ranks
 from ascend_rt.ge.passes.all_reduce_fusion import fuse_all_reduces
+from ascend_rt.ge.passes.candidates import candidates_of
+from ascend_rt.ge.passes.fusing import cut
+from ascend_rt.ge.passes.overlap import overlap
 from ascend_rt.ge.passes.terms import Terms
+from ascend_rt.ge.timeline import simulate
 from ascend_rt.settings import LinksOf
 
 from .interpreter import check_same_bits
@@ -255,6 +259,19 @@ def test_another_call_does_not_come_to_stand_behind_the_bucket():
 
     graphs = one_stream(write)
     assert calls(fused(graphs, ONE_BUCKET)) == calls(graphs[0])
+
+
+def test_auto_does_not_bet_on_the_speed_of_kernels():
+    """Buckets that end communication earliest at the speed that was measured wait for kernels that are slower."""
+    graphs = [training(rank, 2, 12, 1000) for rank in range(2)]
+    kernels = dict.fromkeys((node.id for node in graphs[0].of_kind("kernel")), 100.0)
+    terms = Terms(Costs(kernels, links=LinksOf()("20MB/s,100us"), ranks=2))
+    (candidates,) = candidates_of(graphs[0], terms, lambda label: True).values()
+    bet = fused(graphs, {}, terms.costs, split_strategies={WORLD: Indices(tuple(cut(Fastest(), candidates)))})
+    auto = fused(graphs, {}, terms.costs)
+    assert (len(calls(bet)), len(calls(auto))) == (3, 4)
+    slower = terms.costs.with_kernels_at(0.85)
+    assert simulate(overlap(auto, terms), slower).step_us < 0.95 * simulate(overlap(bet, terms), slower).step_us
 
 
 @pytest.mark.parametrize(("latency", "buckets"), [("1us", 12), ("100us", 6), ("1ms", 2), ("3ms", 1)])
