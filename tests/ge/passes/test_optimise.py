@@ -11,9 +11,10 @@ from ascend_rt import ge
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise_ranks
+from ascend_rt.ge.passes.moving import Place, moved
 from ascend_rt.settings import LinksOf
 
-from . import programs
+from . import programs, view_programs
 from .interpreter import check_same_bits
 
 pytestmark = pytest.mark.proof
@@ -40,6 +41,58 @@ def test_the_bits_stay_the_same(seed, size, streams, fusion):
     costs = random_costs(before[0], seed)
     after = in_ranks(before, {"ascend_rt.fusion": fusion}, costs)
     check_same_bits(before, after, seed, programs.inputs(before, seed))
+
+
+COMM_FUSION = (
+    "",
+    '{"allreduce": {"mode": "index", "config": []}, "allgather": {"mode": "auto"}, "reducescatter": {"mode": "auto"}}',
+    '{"allreduce": {"mode": "index", "config": [1, 3]}, "allgather": {"mode": "size", "config": 1}}',
+)
+VIEWS = {
+    "seed": st.integers(0, 10**9),
+    "size": st.integers(1, 4),
+    "streams": st.integers(1, 3),
+    "options": st.fixed_dictionaries(
+        {"ascend_rt.fusion": st.sampled_from(["auto", "rules"]), "comm_fusion": st.sampled_from(COMM_FUSION)},
+        optional={
+            "ge.topoSortingMode": st.just("3"),
+            "ge.streamMaxParallelNum": st.just("DNN_HCCL:1"),
+            "ge.hcomParallel": st.just("0"),
+        },
+    ),
+    "links": st.sampled_from([None, SLOW_LINK, LinksOf()("1GB/s,50us")]),
+}
+
+
+@settings(max_examples=12, deadline=None)
+@given(**VIEWS)
+def test_parts_of_buffers_keep_their_bits_and_find_their_memory(**drawn):
+    check_views(**drawn)
+
+
+@pytest.mark.thorough
+@settings(max_examples=500, deadline=None, derandomize=False, print_blob=True)
+@given(**VIEWS)
+def test_parts_of_buffers_keep_their_bits_whatever_is_drawn(**drawn):
+    check_views(**drawn)
+
+
+def check_views(seed, size, streams, options, links):
+    """Optimised, and then with memory that buffers share."""
+    before = view_programs.program(seed, size, streams)
+    given_bytes = programs.inputs(before, seed)
+    after = in_ranks(before, options, replace(random_costs(before[0], seed), links=links))
+    check_same_bits(before, after, seed, given_bytes)
+    check_same_bits(before, [placed(graph) for graph in after], seed, given_bytes)
+
+
+def placed(graph):
+    """With the buffers of the graph's own in one, where its plan puts them."""
+    plan = ge.plan_memory(graph, ge.MemoryOptions(effort=0))
+    places = {name: Place("memory", offset) for name, offset in plan.offsets.items()}
+    buffers = {name: buffer for name, buffer in graph.buffers.items() if name not in places}
+    buffers["memory"] = ge.Buffer("memory", plan.peak)
+    return graph.replace("placed", nodes=[moved(node, places) for node in graph.nodes], buffers=buffers)
 
 
 @pytest.mark.parametrize("name", PASSES)
