@@ -1,5 +1,7 @@
 """Calls beside kernels: what is hidden, what never happens."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from ascend_rt.ge import timeline
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import optimise_ranks
-from ascend_rt.ge.passes.overlap import overlap, peak_nbytes
+from ascend_rt.ge.passes.overlap import Way, _scheduled, overlap, peak_nbytes
 from ascend_rt.ge.passes.terms import Terms
 from ascend_rt.settings import LinksOf
 
@@ -161,3 +163,59 @@ def test_gradients_are_fused_and_overlap_at_once():
     check_same_bits([*graphs.values()], [*after.values()], 2, inputs([*graphs.values()], 2))
     assert times[""] < min(times["all_reduce_fusion"], times["overlap"])
     assert 1 < len(after[0].of_kind("collective")) < 12
+
+
+def steps_at_once(seed, layers):
+    """Layers that keep their results; gradients in reverse, each of which is reduced and taken at once."""
+    draw, writer = random.Random(seed), Writer(0, 2)
+    done = [writer.buffer("x", 256, ge.Role.INPUT)]
+    for number in range(layers):
+        writer.buffer(f"w{number}", 2048, ge.Role.INPUT)
+        result = writer.buffer(f"a{number}", draw.choice([256, 1024]))
+        writer.kernel(scale, result, done[-1], by=2)
+        done.append(result)
+    for number in reversed(range(layers)):
+        gradient = writer.buffer(f"g{number}", draw.choice([256, 512, 1024, 2048]))
+        writer.kernel(scale, gradient, done[number + 1], by=2)
+        writer.call("all_reduce", gradient, gradient)
+        writer.kernel(accumulate, writer.view(f"w{number}", 0, gradient.count), gradient)
+    graph = writer.graph()
+    kernels = {node.id: draw.choice([50.0, 100.0, 200.0]) for node in graph.of_kind("kernel")}
+    return graph, Costs(kernels, links=LINK, ranks=2)
+
+
+def without_fences(graph, costs, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(overlap.__globals__, "REACHES", ())
+        return overlap(graph, Terms(costs))
+
+
+def test_what_the_peak_forbids_is_not_all_undone(monkeypatch):
+    """Where the full order would need more memory, most of the communication is hidden all the same."""
+    graphs = [steps_at_once(seed, 8 + 2 * seed) for seed in range(6)]
+    graphs += [(graph, random_costs(graph, seed)) for seed in range(16) for graph in model(seed, 2, 1 + seed % 2)[:1]]
+    better, exposed = 0, {"undone": 0.0, "fenced": 0.0}
+    for number, (graph, costs) in enumerate(graphs):
+        undone, fenced = without_fences(graph, costs, monkeypatch), overlap(graph, Terms(costs))
+        was, now = (timeline.simulate(each, costs) for each in (undone, fenced))
+        assert now.exposed_us <= was.exposed_us + 1e-6, f"graph {number}"
+        assert planned_peak(fenced) <= planned_peak(graph), f"graph {number}"
+        if now.exposed_us < was.exposed_us - 1e-6:
+            better += 1
+            exposed["undone"] += was.exposed_us
+            exposed["fenced"] += now.exposed_us
+    print(f"seeds 0..5 and 0..15: {better} of {len(graphs)} better, exposed {exposed}")
+    assert better >= 4 and exposed["fenced"] < exposed["undone"] / 2
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 3))
+def test_kernels_that_wait_for_memory_keep_the_bits_and_hang_nobody(seed, streams):
+    before = model(seed, 2, streams)
+    terms = [Terms(random_costs(graph, seed + rank)) for rank, graph in enumerate(before)]
+    after = []
+    for graph, each in zip(before, terms, strict=True):
+        tight = Way(4, max(1, peak_nbytes(graph, timeline.simulate(graph, each.costs)) * 3 // 4))
+        after.append(_scheduled(graph, each, tight, 0))
+    check_same_bits(before, after, seed, inputs(before, seed))
+    assert ge.check_ranks(dict(enumerate(after))) == []
