@@ -4,15 +4,12 @@ Every rank writes its stdout and its stderr into a pipe of its own (a `Source`);
 launcher's stdout or stderr (a `Sink`).
 
 - A line is written when it is whole.  What stands without a newline for 100 ms (a prompt, a progress bar) is shown as
-it
-  is; if another rank writes meanwhile, it gets a fresh line, and the rest is marked with its rank again.  A line longer
-  than PIPE_BUF may just be on its way, because a pipe takes it in pieces: it is held until it ends.
+  it is; if another rank writes meanwhile, it gets a fresh line, and the rest is marked with its rank again.  A line
+  longer than PIPE_BUF may just be on its way, because a pipe takes it in pieces: it is held until it ends.
 - The ranks' pipes are always emptied, since a full pipe stops a rank inside print().  Only if the reader of the
-launcher's
-  own output is slower than the ranks for long does the launcher stop reading, as a plain pipe would.
+  launcher's own output is slower than the ranks for long does the launcher stop reading, as a plain pipe would.
 - A write never blocks the launcher: it writes what poll says there is room for, PIPE_BUF at most, so that jobs that
-share
-  a terminal or a pipe do not cut each other's lines either.
+  share a terminal or a pipe do not cut each other's lines either.
 - A closed stdout ends the output, not the job.
 - Rank 0 on a terminal (terminal.py) may draw a progress bar of one line: it is shown as it comes, and when another rank
   writes, it is erased and drawn again below.
