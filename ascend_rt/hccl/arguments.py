@@ -28,7 +28,7 @@ class RefusedError(Exception):
 
 def told(error: RefusedError | MemoryError) -> str:
     """What the other ranks are told of a refusal, from which `code_of_refusal` reads the code."""
-    code = error.code if isinstance(error, RefusedError) else HcclResult.HCCL_E_PARA
+    code = error.code if isinstance(error, RefusedError) else HcclResult.HCCL_E_MEMORY
     return str(error) if code is HcclResult.HCCL_E_PARA else f"{code.name}: {error}"
 
 

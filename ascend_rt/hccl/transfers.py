@@ -14,10 +14,10 @@ from ..core import _core
 from ..diag.call_site import call_site
 from ..diag.failure import rank_name
 from ..diag.vocabulary import COLLECTIVES
-from .arguments import RefusedError, check_stream, dtype_number, told
+from .arguments import RefusedError, check_array, check_stream, code_of_refusal, dtype_number, told
 from .buffers import Buffers
 from .device_dtypes import check_dtype
-from .errors import HcclError, HcclResult
+from .errors import HcclError
 from .recorded import refuse_recorded, refuse_while_recording
 from .types import number_of_dtype
 
@@ -109,16 +109,14 @@ class Transfers(_core.Communicator):
                 return
             self._provide_channel(lambda: self._transfer(number, checked, None, stream))
             return
-        except RefusedError as error:
-            why, code = told(error), error.code
-        except MemoryError as error:
-            why, code = str(error), HcclResult.HCCL_E_MEMORY
-        # Behind the handlers, as in _run.
+        except (RefusedError, MemoryError) as error:
+            why = told(error)
+        # Behind the handler: both sides raise the same.
         refuse_recorded(self, kind, why, stream)
         self._refuse_items(number, items, why, stream)
         if not refused_items(items, self.size):  # there is nobody to tell it to
             own = rank_name(self.world_ranks[self.rank], self._members)
-            raise HcclError(code, f"{own}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
+            raise HcclError(code_of_refusal(why), f"{own}: {kind} ({call_site()}): {why}", [self.rank], "EI0003")
 
     def _provide_channel(self, attempt: Callable[[], int | None]) -> None:
         """Makes staging for the ranks that the attempt names until it names none."""
@@ -160,9 +158,7 @@ def _check_item(item: Any, size: int) -> Item:
         raise RefusedError(f"a {type(item).__name__}; expected hccl.Send(x, dest) or hccl.Recv(out, source)")
     if not _is_rank(peer, size):
         raise RefusedError(f"{'source' if way else 'dest'}={peer!r}; expected a rank, 0 to {size - 1}")
-    if not isinstance(x, np.ndarray):
-        given = f"{'out' if way else 'x'} is a {type(x).__name__}"
-        raise RefusedError(f"{given}; expected a NumPy array, such as rt.array makes")
+    check_array("out" if way else "x", x)
     if way == RECV and not x.flags.writeable:
         raise RefusedError("the message cannot be stored: out is read-only")
     return way, int(peer), dtype_number(x), x.size, x

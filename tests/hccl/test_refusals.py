@@ -1,6 +1,7 @@
 """Arguments that are wrong on one rank: every rank raises and is told why, nothing moves, nobody is left waiting."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,8 @@ def refuse(comm: rt.Communicator, kind: str) -> tuple[str, Any, tuple[int, ...],
 def test_everybody_is_told(ranks: RankPool, kind: str) -> None:
     for text, name, at_fault, untouched, after in ranks.run(2, refuse, kind, environ={"ASCEND_RT_SLEEP_MS": "5"}):
         lines = text.splitlines()
-        assert name == ("HCCL_E_NOT_SUPPORT" if kind in UNSUPPORTED else "HCCL_E_PARA") and "EI0003" in lines[0]
+        code = "HCCL_E_MEMORY" if kind == "no room" else "HCCL_E_NOT_SUPPORT" if kind in UNSUPPORTED else "HCCL_E_PARA"
+        assert name == code and "EI0003" in lines[0]
         assert "#1" in lines[0] and "refused on rank 1; nothing was moved" in lines[0]
         assert lines[1].startswith("  rank 0 (test_refusals.py:") and "all_reduce count=8 dtype=float64" in lines[1]
         assert lines[2].startswith("  rank 1 (test_refusals.py:") and WRONG[kind][1] in lines[2]
@@ -122,3 +124,42 @@ def wrong_keyword(comm: rt.Communicator) -> list[str]:
 def test_signatures_are_pythons_own_business(ranks: RankPool) -> None:
     [texts] = ranks.run(1, wrong_keyword)
     assert len(texts) == 3
+
+
+FULL = """
+import numpy as np
+import ascend_rt as rt
+from ascend_rt import hccl
+comm, held = rt.init(), []
+if comm.rank == 1:
+    for nbytes in (1 << 20, 1 << 12):
+        try:
+            while True:
+                held.append(rt.empty(nbytes, np.uint8))
+        except MemoryError:
+            pass
+x, others = np.arange(1000.0), range(comm.size)
+calls = {
+    "all_reduce": lambda: comm.all_reduce(x),
+    "all_gather_v": lambda: comm.all_gather_v(x, np.zeros(2000), [1000, 1000]),
+    "batch_send_recv": lambda: comm.batch_send_recv([hccl.Send(x, 1 - comm.rank), hccl.Recv(x + 0, 1 - comm.rank)]),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except rt.HcclError as error:
+        print(name, error.name, error.ranks, error.ei)
+held.clear()
+print(comm.all_reduce(x)[3])
+"""
+
+
+def test_a_rank_whose_memory_is_full_refuses_with_that_code(ranks: RankPool, tmp_path: Path) -> None:
+    """What staging needs is not there on rank 1; both are told, and go on when it has room."""
+    program = tmp_path / "full.py"
+    program.write_text(FULL)
+    ended = ranks.hccl_run(["-n", "2", "--hbm", "8M", str(program)])
+    for rank in range(2):
+        told = [line.partition(" ")[2] for line in ended.stdout.splitlines() if line.startswith(f"[{rank}]")]
+        calls = ("all_reduce", "all_gather_v", "batch_send_recv")
+        assert told == [*(f"{call} HCCL_E_MEMORY (1,) EI0003" for call in calls), "6.0"], ended
