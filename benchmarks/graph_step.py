@@ -51,11 +51,12 @@ from ascend_rt.ge.measure import call_lateness, kernel_times
 from ascend_rt.ge.timeline import simulate
 
 LAYERS, WIDTH = 12, 256
-LINK_MS, GPT_LINK_MS, LATENCY_US = 48.0, 72.0, 20.0
+LINK_MS, GPT_LINK_MS, LATENCY_US = 48.0, 108.0, 20.0
 # A guess: 392 GB/s of all HCCS links of a rank, a figure without a primary source, beside 25 GB/s of RoCE.  By the
 # constants in HCCL, 18.3 GB/s for a HCCS link and 20 for RDMA, it would be 1.
 NEAR = 16
-SHARE = 0.4  # of communication in the eager step
+SHARE, SHARE_OFF = 0.4, 0.03  # of communication in the eager step, and how far off it may be in what is measured
+TRIES = 4
 STEPS, WARM_UP = 3, 2
 BOUNDS = {"optimised / eager": 0.72, "optimised / hand": 1.03, "off the prediction": 0.05, "awake": 0.03}
 BARE_BOUNDS = {"optimised / eager": 1.02}  # with --no-link
@@ -163,9 +164,14 @@ def fitting_rows(comm: rt.Communicator, kind: Kind) -> int:
     for _ in range(3):  # each time nearer to the right size
         trial = Sides(comm, kind.network(comm, rows))
         times = times_of(trial, {"kernels": trial.kernels, "eager": trial.eager}, 12, lambda: None)
-        wanted = (times["eager"] - times["kernels"]) * (1 - SHARE) / SHARE
-        rows = max(kind.fewest, round(rows * wanted / times["kernels"] / kind.fewest) * kind.fewest)
+        rows = nearer(kind, rows, 1 - times["kernels"] / times["eager"])
     return rows
+
+
+def nearer(kind: Kind, rows: int, share: float) -> int:
+    """Samples with which communication is SHARE of the eager step, if it is `share` with so many."""
+    wanted = share / (1 - share) * (1 - SHARE) / SHARE
+    return max(kind.fewest, round(rows * wanted / kind.fewest) * kind.fewest)
 
 
 def awake_of(sides: Sides) -> float:
@@ -246,6 +252,23 @@ def measure(comm: rt.Communicator, network: Any, rounds: int) -> tuple[dict[str,
     return line, ratios(line) | beside, list(optimised.log)
 
 
+def measure_fitting(
+    comm: rt.Communicator, kind: Kind, rounds: int
+) -> tuple[int, dict[str, Any], dict[str, float], list[str]]:
+    """As measure, with the samples. Other programs make kernels slower for a while: what was measured while
+    communication was not SHARE of the eager step is measured again, TRIES times at most, whatever came out."""
+    rows = fitting_rows(comm, kind)
+    for _ in range(TRIES - 1):
+        line, found, log = measure(comm, kind.network(comm, rows), rounds)
+        share = found["communication / eager"]
+        if abs(share - SHARE) <= SHARE_OFF:
+            return rows, line, found, log
+        if comm.rank == 0:
+            print(f"{rows} samples of a rank: communication was {share:.3f} of the eager step", file=sys.stderr)
+        rows = nearer(kind, rows, share)
+    return rows, *measure(comm, kind.network(comm, rows), rounds)
+
+
 def ratios(line: dict[str, Any]) -> dict[str, float]:
     optimised = line["optimised_ms"]
     return {
@@ -268,8 +291,11 @@ def main() -> int:
     ranks = settings.read().rank_size or 1
     kind = KINDS[options.step]
     comm = rt.init(link=None if options.no_link or ranks == 1 else kind.link_of(ranks))
-    rows = options.rows or (kind.rows if options.no_link else fitting_rows(comm, kind))
-    line, found, log = measure(comm, kind.network(comm, rows), options.rounds)
+    if options.rows or options.no_link:
+        rows = options.rows or kind.rows
+        line, found, log = measure(comm, kind.network(comm, rows), options.rounds)
+    else:
+        rows, line, found, log = measure_fitting(comm, kind, options.rounds)
     bounds = kind.bare_bounds if options.no_link else BOUNDS
     if comm.rank == 0:
         said = [f"{rows} samples of a rank", *log]
