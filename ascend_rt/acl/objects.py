@@ -9,6 +9,7 @@ from ..core._core import Block
 from ..link.membership import Membership
 from .event import Event
 from .exported import close_exports
+from .external_event import ExternalEvent
 from .handles import Handles, LiveMemory
 from .memory import DeviceMemory
 from .stream import Stream
@@ -56,6 +57,8 @@ class OwnedEvent:
     measures_time: bool = True
     is_external: bool = False
     """ACL_EVENT_EXTERNAL: ties graphs to what is outside of them"""
+    external: ExternalEvent | None = None
+    """what graphs that wait for it have of it"""
 
 
 @dataclass

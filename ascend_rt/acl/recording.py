@@ -24,6 +24,7 @@ from .errors import (
     AclError,
 )
 from .event import Event
+from .external_event import Gate
 from .stream import Stream
 
 
@@ -67,6 +68,8 @@ class Recorder(Protocol):
     def fill(self, stream: Stream, to: int, value: int, nbytes: int, keep: Any) -> None: ...
     def record(self, stream: Stream, event: Event) -> "RecordedMark": ...
     def wait(self, stream: Stream, mark: "RecordedMark") -> None: ...
+    def gate(self, stream: Stream, gate: Gate) -> None:
+        """A wait for what is recorded outside, after the graph was launched."""
     def join(self, stream: Stream, mark: "RecordedMark") -> None:
         """A stream that is not recorded yet waits for an event that is: it is from here on."""
     def collective(self, stream: Stream, communicator: Any, call: Any) -> None:

@@ -169,6 +169,7 @@ static PyObject *is_under_way(PyObject *object, PyObject *streams)
 static PyMethodDef methods[] = {
     {"copy", graph_copy, METH_VARARGS, "Add a copy of rows of bytes."},
     {"fill", graph_fill, METH_VARARGS, "Add a fill with one byte value."},
+    {"wait_value", graph_wait_value, METH_VARARGS, "Add a wait until a 64-bit word has a value."},
     {"function", graph_function, METH_VARARGS, "Add a function of the program, as Stream.call takes it."},
     {"record", graph_record, METH_VARARGS, "Add the record of a mark."},
     {"hand_over", graph_hand_over, METH_VARARGS, "Add the record of a mark which takes the failure of the stream away."},

@@ -19,6 +19,7 @@ static inline const struct core_module *graph_module(const struct graph_object *
 /* Methods of Graph. */
 PyObject *graph_copy(PyObject *graph, PyObject *args);
 PyObject *graph_fill(PyObject *graph, PyObject *args);
+PyObject *graph_wait_value(PyObject *graph, PyObject *args);
 PyObject *graph_function(PyObject *graph, PyObject *args);
 PyObject *graph_record(PyObject *graph, PyObject *args);
 PyObject *graph_hand_over(PyObject *graph, PyObject *args);

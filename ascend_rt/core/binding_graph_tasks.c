@@ -100,6 +100,22 @@ PyObject *graph_fill(PyObject *object, PyObject *args)
     return none_if(put((struct graph_object *)object, &at, 0, line, kept, &task));
 }
 
+/* wait_value(target, line, kept, address, value, timeout_ns) */
+PyObject *graph_wait_value(PyObject *object, PyObject *args)
+{
+    struct target at;
+    PyObject *line, *kept;
+    unsigned long long address, value, timeout_ns;
+    if (!PyArg_ParseTuple(args, "O&UOKKK:wait_value", take_target, &at, &line, &kept, &address, &value, &timeout_ns))
+        return NULL;
+    struct task task = {.kind = TASK_WAIT_VALUE};
+    task.word.word = (void *)(uintptr_t)address;
+    task.word.value = value;
+    task.word.test = VALUE_EQ;
+    task.word.timeout_ns = timeout_ns;
+    return none_if(put((struct graph_object *)object, &at, 0, line, kept, &task));
+}
+
 /* function(target, line, kept, function) */
 PyObject *graph_function(PyObject *object, PyObject *args)
 {

@@ -5,6 +5,7 @@ launched there share: a graph costs none of its own, and two graphs on one strea
 stream beside hands what fails on it over to the stream that was launched on.
 """
 
+import ctypes
 import functools
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from .. import settings as settings_module
 from ..acl import device as local
+from ..acl.external_event import OPEN
 from ..acl.stream import Stream, as_task
 from ..core import _core
 from ..hccl.recorded import Place, add_collective, add_meeting, add_split, add_transfer, call_of
 from .dag import Dag
+from .gates import copy_rows, gate_of, gates_of
 from .memory.stream_memory import Resident, is_quiet, memory_for
-from .nodes import Collective, Copy, Kernel, Node, Record, Span, Transfer, View, Wait
+from .nodes import Collective, Copy, Kernel, Memset, Node, Record, Span, Transfer, View, Wait
 from .placement import Array, address_of, array_of, dtype_named
 
 
@@ -36,6 +40,10 @@ class Prepared:
         self._columns = {stream: column for column, stream in enumerate(graph.streams)}
         self._marks = _Marks(graph, self._columns)
         self._core = _core.Graph(len(self._columns), self._marks.count)
+        self._gates = gates_of(graph)
+        self._waits = list(filter(None, (gate_of(node.task) for node in graph.nodes)))
+        for gate in set(self._gates.values()):
+            weakref.finalize(self, gate.forget, id(self)).atexit = False
         self._places: dict[int, tuple[int, int]] = {}
         """by node: its stream, and which of the tasks there it is"""
         self._launched_on: weakref.WeakSet[Stream] = weakref.WeakSet()
@@ -58,6 +66,8 @@ class Prepared:
 
     def launch(self, stream: Stream, keep: Any = None) -> None:
         """Queue all of it; `keep` is kept alive until it is done."""
+        if self._waits:
+            keep = keep, [gate.queue() for gate in self._waits]
         self._core.launch((stream, *streams_beside(stream, self.streams - 1)), keep)
         self._launched_on.add(stream)
         self._was_launched = True
@@ -122,21 +132,45 @@ class Prepared:
             messages = [(receives, peer, self._array(view)) for receives, peer, view in task.messages]
             add_transfer(self._core, place, self._communicators[task.communicator], task.call, messages)
         elif isinstance(task, Copy):
-            self._add_copy(task, place)
+            self._add_copy(node, task, place)
         else:
-            memory = self._memory[task.to.buffer]
-            self._core.fill(*place, memory, self._address(task.to), task.value, task.to.nbytes)
+            self._add_fill(node, task, place)
 
-    def _add_copy(self, task: Copy, place: Place) -> None:
+    def _add_copy(self, node: Node, task: Copy, place: Place) -> None:
         memory = self._memory[task.to.buffer], self._memory[task.source.buffer]
         to, source = self._address(task.to), self._address(task.source)
-        self._core.copy(*place, memory, to, task.to_pitch, source, task.source_pitch, task.nbytes, task.rows)
+        rows = to, task.to_pitch, source, task.source_pitch, task.nbytes, task.rows
+        if node.id in self._gates:
+            self._add_behind_gate(node, place, memory, functools.partial(copy_rows, *rows))
+        else:
+            self._core.copy(*place, memory, *rows)
+
+    def _add_fill(self, node: Node, task: Memset, place: Place) -> None:
+        memory, to = self._memory[task.to.buffer], self._address(task.to)
+        if node.id in self._gates:
+            fill = functools.partial(ctypes.memset, to, task.value, task.to.nbytes)
+            self._add_behind_gate(node, place, [memory], fill)
+        else:
+            self._core.fill(*place, memory, to, task.value, task.to.nbytes)
 
     def _add_kernel(self, node: Node, task: Kernel, place: Place) -> None:
         memory = [self._memory[buffer] for buffer in node.buffers]
         arguments, keywords = self._values(task.arguments), self._values(dict(task.keywords))
         call = functools.partial(task.function, *arguments, **keywords)
+        if node.id in self._gates:
+            self._add_behind_gate(node, place, memory, call)
+            return
+        if gate := gate_of(task):
+            word, timeout_ns = gate.event.word, Stream.longest_wait_ns(settings_module.read())
+            self._core.wait_value(*place, word, address_of(word), OPEN, timeout_ns)
         self._core.function(*place, memory, as_task(task.function, call, (None, 0), []))
+
+    def _add_behind_gate(
+        self, node: Node, place: Place, memory: Sequence[Array], call: "functools.partial[Any]"
+    ) -> None:
+        """A task that may be updated while a launch waits before it."""
+        held = self._gates[node.id].hold((id(self), node.id), call)
+        self._core.function(*place, memory, as_task(call.func, held, (None, 0), []))
 
     def _add_collective(self, task: Collective, place: Place) -> None:
         communicator, nothing = self._communicators[task.communicator], np.empty(0, dtype_named(task.dtype))

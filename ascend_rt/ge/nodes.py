@@ -10,6 +10,7 @@ All of them are values: they never change, compare by content, and hold no memor
 is in `Graph.memory` and `Graph.communicators`.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,6 +150,8 @@ class Kernel:
         module, name = getattr(self.function, "__module__", None), getattr(self.function, "__qualname__", "")
         if isinstance(self.function, np.ufunc) and getattr(np, self.function.__name__, None) is self.function:
             module, name = np.__name__, self.function.__name__  # those of NumPy 1 do not tell
+        if inspect.ismethod(self.function) and not isinstance(self.function.__self__, type):
+            raise ValueError(f"{name} is a method of an object, which has no name; expected a function")
         if not module or module == "__main__" or not name or "<" in name:
             text = f"{name or self.function!r} of module {module} cannot be imported by name"
             raise ValueError(f"{text}; expected a function at the top of a module that is not __main__")

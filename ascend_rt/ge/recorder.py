@@ -10,7 +10,8 @@ from ..acl.errors import (
     AclError,
 )
 from ..acl.event import Event
-from ..acl.recording import Mode, RecordedMark
+from ..acl.external_event import Gate
+from ..acl.recording import Launch, Mode, RecordedMark
 from ..acl.stream import Stream
 from ..diag.call_site import call_site
 from .graph import Graph
@@ -50,6 +51,10 @@ class Recorder(Taker):
     def wait(self, stream: Stream, mark: RecordedMark) -> None:
         self._check_no_group(stream, "waited for")
         self._queue(stream, "wait", lambda pieces: Uses(Wait(mark.number)))
+
+    def gate(self, stream: Stream, gate: Gate) -> None:
+        self._check_no_group(stream, "waited for")
+        self.kernel(stream, Launch(gate.wait, (), {}, None, None))
 
     def join(self, stream: Stream, mark: RecordedMark) -> None:
         self.take(stream)

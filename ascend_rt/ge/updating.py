@@ -21,11 +21,13 @@ from dataclasses import replace
 from ..acl import recording
 from ..acl.errors import ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_MODEL_UPDATE_FAILED, AclError
 from ..acl.event import Event
+from ..acl.external_event import Gate
 from ..acl.recording import Mode, RecordedMark
 from ..acl.stream import Stream
 from ..diag.call_site import call_site
+from .gates import gates_of
 from .graph import Graph
-from .nodes import Node, Role
+from .nodes import Collective, Node, Role, Transfer
 from .placement import Array, Piece, Pieces
 from .queued import Queued, Taker, Uses, buffer_of, first_uses
 from .task_groups import TaskGroup, TaskGroups, status_error
@@ -94,6 +96,9 @@ class Update(Taker):
 
     join = wait
 
+    def gate(self, stream: Stream, gate: Gate) -> None:
+        raise self._refusal("an event was waited for")
+
     def invalidate(self, why: str) -> None:
         self.why_invalid = self.why_invalid or why
 
@@ -110,6 +115,7 @@ class Update(Taker):
             raise self._failed(self.why_invalid)
         before = [self._graph.by_id[id] for id in self._group.nodes]
         self._check_count(before)
+        self._check_gates(before)
         self._new.name_all(self._graph.buffers)
         nodes = [self._made(old, queued) for old, queued in zip(before, self._queued, strict=True)]
         roles = first_uses(nodes)
@@ -129,6 +135,15 @@ class Update(Taker):
         for name, communicator in self._communicators.items():
             if self._graph.communicators.get(name) is not communicator:
                 raise self._failed(f"the graph has no calls of communicator {name!r}, and one was queued")
+
+    def _check_gates(self, before: Sequence[Node]) -> None:
+        """Calls and messages of a launch under way have their turns, which other ranks know, so that only what a rank
+        does by itself can be updated behind a wait."""
+        gates = gates_of(self._graph)
+        for node in before:
+            if node.id in gates and gates[node.id].waiting and isinstance(node.task, Collective | Transfer):
+                text = f"a launch waits before node {node.id} ({node.name} at {node.line}), which is a {node.kind}"
+                raise self._failed(f"{text}; update what ranks do together before the launch")
 
     def _made(self, old: Node, queued: Queued) -> Node:
         """What was queued, in the place of a node."""

@@ -147,14 +147,6 @@ def test_a_task_group_is_updated_by_its_handle(stream: int) -> None:
     assert acl.mdl.ri_capture_task_update_begin(other, group) == acl.ACL_ERROR_RT_INVALID_HANDLE
 
 
-def test_an_event_that_is_recorded_after_the_execution_is_refused(stream: int) -> None:
-    event, _ = acl.rt.create_event_ex_with_flag(acl.ACL_EVENT_EXTERNAL)
-    assert acl.rt.stream_wait_event(stream, event) == 0
-    acl.mdl.ri_capture_begin(stream, GLOBAL)
-    assert acl.rt.stream_wait_event(stream, event) == acl.ACL_ERROR_RT_FEATURE_NOT_SUPPORT
-    assert acl.mdl.ri_capture_end(stream)[1] == acl.ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED
-
-
 def test_an_instance_that_runs_is_aborted_and_other_streams_go_on(stream: int) -> None:
     x, word = device_memory(np.zeros(16, np.uint8)), device_memory(np.zeros(8, np.uint8))
     acl.mdl.ri_capture_begin(stream, GLOBAL)

@@ -21,6 +21,7 @@ from ..errors import (
     AclError,
 )
 from ..event import Event
+from ..external_event import ExternalEvent
 from ..recording import RecordedStream
 from ..return_codes import integer, ranged, returns_code, returns_value_and_code
 from ..stream import Stream
@@ -61,29 +62,36 @@ def destroy_event(event: int, /) -> None:
 @returns_code
 def record_event(event: int, stream: int, /) -> None:
     """The event completes when all that is queued on the stream so far is done. ret: 107017, 107003."""
-    held = _find(event)
-    local.find_stream(integer("stream", stream)).record(held)
+    owned, queue = local.events.get(integer("event", event)), local.find_stream(integer("stream", stream))
+    if owned.external is not None and not isinstance(queue, RecordedStream):
+        queue.launch(owned.external.recording())
+    queue.record(owned.event)
 
 
 @returns_code
 def reset_event(event: int, stream: int, /) -> None:
     """The event is as if it had never been recorded, at once; waits that are queued already keep what they wait for.
-    ret: 107017, 107003."""
-    held = _find(event)
-    local.find_stream(integer("stream", stream))
-    held.move_to(None)
+    Captured, of an event of ACL_EVENT_EXTERNAL: each execution takes the recording that has let it pass, and the next
+    one waits for another. ret: 107017, 107003."""
+    owned, queue = local.events.get(integer("event", event)), local.find_stream(integer("stream", stream))
+    if owned.external is not None and isinstance(queue, RecordedStream):
+        owned.external.reset_in(queue.recorder)
+    else:
+        owned.event.move_to(None)
 
 
 @returns_code
 def stream_wait_event(stream: int, event: int, /) -> None:
     """What is queued on the stream from here on waits for the event's latest recording; for nothing if there is none.
-    ret: 107017, 107003; 207000: the stream is captured and the event is of ACL_EVENT_EXTERNAL, since an execution waits
-    for nothing that comes after it: update task groups before it. Does not block."""
+    If the stream is captured and the event is of ACL_EVENT_EXTERNAL, each execution waits until it is recorded outside
+    of the capture: until then task groups behind the wait are updated. ret: 107017, 107003. Does not block."""
     stream, owned = integer("stream", stream), local.events.get(integer("event", event))
     queue = local.find_stream(stream)
     if owned.is_external and isinstance(queue, RecordedStream):
-        raise queue.not_recorded("a wait for an event of ACL_EVENT_EXTERNAL, which is recorded after the execution,")
-    queue.wait(owned.event)
+        owned.external = owned.external or ExternalEvent()
+        queue.recorder.gate(queue, owned.external.gate(queue.recorder))
+    else:
+        queue.wait(owned.event)
 
 
 @returns_code
