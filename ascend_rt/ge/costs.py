@@ -10,9 +10,12 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
+from ..plan.choice import DTYPES, OPS, Row, choose, passed_over
 from ..plan.collectives import COLLECTIVES
 from ..plan.cost import as_written, cost
+from ..plan.linked import Wires, fastest, linked_us
 from ..plan.model import SHIPPED, Machine
+from ..plan.registry import names, parameters
 from ..settings import Links
 from .nodes import Collective, Group, Kernel, Node, Record, Transfer, Wait
 
@@ -44,7 +47,7 @@ class Costs:
     machine     cores of the host, and what a byte and a round cost there
     links       emulated links (ASCEND_RT_LINK); None: memory is all that limits
     ranks       of the job: they share the cores
-    algorithms  of collectives, by name of the call; mesh where nothing is said
+    algorithms  of collectives, by name of the call; mesh where nothing is said and links are alike
     task_us     what every task costs beyond itself
     late_us     by the job's ranks of a communicator, how much later than emulated links say its calls end
     """
@@ -75,7 +78,7 @@ class Costs:
             group = groups[task.communicator]
             if task.split is not None:
                 return self._plus_task(self._moved(sum(span.nbytes for span in node.reads), group))
-            return self.call(task.call, nbytes_of(node), group, task.root)
+            return self.call(task.call, nbytes_of(node), group, task.root, dtype=task.dtype, op=task.op)
         if isinstance(task, Transfer):
             nbytes = sum(message.view.span.nbytes for message in task.messages)
             return self._plus_task(self._moved(nbytes, groups[task.communicator]))
@@ -83,15 +86,24 @@ class Costs:
             return Cost(self.kernels[node.id] + self.task_us)
         return self._plus_task(Cost(self.copied_us(sum(span.nbytes for span in (*node.reads, *node.writes)) / 2)))
 
-    def call(self, call: str, nbytes: int, group: Group, root: int = 0) -> Cost:
-        """A collective with blocks of so many bytes."""
+    def call(
+        self, call: str, nbytes: int, group: Group, root: int = 0, *, dtype: str = "float32", op: str = "sum"
+    ) -> Cost:
+        """A collective with blocks of so many bytes. Where links differ and no algorithm is said, it is by the one that
+        a communicator takes there, as long as plan/linked.py says."""
         if group.size == 1:
             return self._plus_task(Cost(self.copied_us(nbytes)))
+        late_us = self.late_us.get(tuple(group.world_ranks), 0.0)
+        if nbytes and call not in self.algorithms and self._are_uneven(group):
+            members = tuple(group.world_ranks)
+            wires = tuple(self.links.costs(rank, members) for rank in members) if self.links else ()
+            row, least = _over_uneven(self.machine, wires, call, nbytes, root, dtype, op)
+            work = self.machine.predicted_us(call, row.algorithm, group.size, nbytes, row.options)
+            return self._plus_task(Cost(work, least + late_us))
         algorithm = self.algorithms.get(call, "mesh")
         work = self.machine.predicted_us(call, algorithm, group.size, nbytes)
         latency_us, us_per_byte = self._link(group)
         rounds, carried = _on_links(call, algorithm, group.size, root)
-        late_us = self.late_us.get(tuple(group.world_ranks), 0.0)
         least = (rounds * latency_us + carried * nbytes * us_per_byte + late_us) if us_per_byte else 0.0
         return self._plus_task(Cost(work, least))
 
@@ -105,6 +117,10 @@ class Costs:
 
     def _plus_task(self, cost: Cost) -> Cost:
         return Cost(cost.work_us + self.task_us, cost.least_us)
+
+    def _are_uneven(self, group: Group) -> bool:
+        """Whether two pairs of a group have links of other speeds, or one pair has none."""
+        return self.links is not None and len({self.links.between(*p) for p in combinations(group.world_ranks, 2)}) > 1
 
     def _link(self, group: Group) -> tuple[float, float]:
         """Latency in microseconds and microseconds per byte of the slowest link in a group; zeros: none is emulated."""
@@ -121,6 +137,20 @@ def nbytes_of(node: Node) -> int:
     assert isinstance(node.task, Collective)
     views = [view for view in (node.task.x, node.task.out) if view is not None]
     return node.task.count * views[0].itemsize if views else 0
+
+
+@lru_cache(maxsize=1024)
+def _over_uneven(
+    machine: Machine, wires: Wires, call: str, nbytes: int, root: int, dtype: str, op: str
+) -> tuple[Row, float]:
+    """What a communicator takes over such links where no variable has asked for an algorithm, and its microseconds."""
+    size, numbers = len(wires), (DTYPES.index(dtype), OPS.index(op))
+    default = choose(call, size, nbytes, *numbers).row
+    others = [Row(call, name) for name in names(call) if name != default.algorithm]
+    on_one_server = [row for row in others if "servers" not in parameters(call, row.algorithm)]
+    rows = [default, *(row for row in on_one_server if not passed_over(row, size, *numbers))]
+    row = fastest(machine, wires, rows, nbytes, root).row
+    return row, linked_us(machine, wires, row, nbytes, root)
 
 
 @lru_cache(maxsize=256)

@@ -7,6 +7,8 @@ import pytest
 from ascend_rt import ge
 from ascend_rt.ge import timeline
 from ascend_rt.ge.costs import Cost, Costs
+from ascend_rt.plan.choice import Row
+from ascend_rt.plan.linked import linked_us
 from ascend_rt.plan.model import SHIPPED, Machine
 from ascend_rt.settings import LinksOf
 
@@ -132,3 +134,25 @@ def test_kernels_cost_what_was_measured_and_calls_what_the_machine_takes():
     assert costs.of(call(1), GROUPS) == Cost(predicted + 1.5)
     assert costs.cores == 2
     assert Costs(machine=machine, ranks=8).cores == 1
+
+
+@pytest.mark.parametrize(("text", "dtype", "is_mesh"), [
+    ("4GB/s,5us;0-2:4GB/s,5us", "float32", True),
+    ("4GB/s,5us;0-2:40MB/s,5us", "float32", False),
+    ("4GB/s,5us;0-2:40MB/s,5us", "bfloat16", True),  # the default folds halves once
+])
+def test_a_call_over_uneven_links_is_predicted_by_the_algorithm_that_is_taken(text, dtype, is_mesh):
+    nbytes, members = 1 << 20, (0, 1, 2, 3)
+    links, machine = LinksOf()(text), Machine(4, SHIPPED)
+    wires = tuple(links.costs(rank, members) for rank in members)
+    costs = Costs(machine=machine, links=links, late_us={members: 7.0}, task_us=1.5)
+    found = costs.call("all_reduce", nbytes, GROUPS["world"], dtype=dtype)
+    mesh_us = linked_us(machine, wires, Row("all_reduce", "mesh"), nbytes)
+    if links.between(0, 2) == links.between(2, 3):
+        assert found.least_us == pytest.approx(2 * 5 + 2 * nbytes / 4 / 4000 + 7.0, rel=0.1)
+    elif is_mesh:
+        assert found.least_us == pytest.approx(mesh_us + 7.0)
+    else:
+        assert found.least_us < 0.9 * mesh_us
+        said = Costs(machine=machine, links=links, algorithms={"all_reduce": "mesh"})
+        assert said.call("all_reduce", nbytes, GROUPS["world"]).least_us > found.least_us
