@@ -8,10 +8,10 @@ from typing import Literal
 
 from .. import settings
 from ..link.limits import usable_cpus
+from ..link.states import MOST_RANKS
 from .program import Program
 from .tune import DEFAULT_RANKS
 
-MOST_RANKS = 4094  # the abort word has 12 bits for a rank
 WITH_VALUE = ("-n", "--env", "--timeout", "--grace", "--hbm", "--devices", "--link", "--log-dir")
 SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 

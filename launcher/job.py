@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from ..link.process import CAUSE_UNKNOWN, process_state
 from ..link.segment import make_job_memory
 from ..link.server import Rendezvous
+from ..link.states import UNDONE
 from . import summary, terminal
 from .ending import Escalation, RankEnd, job_exit_code
 from .log_files import LogFile, open_logs
@@ -32,7 +33,6 @@ LONG_WAIT_SECONDS = 10.0
 GRANDCHILDREN_SECONDS = 1.0
 # A rank that had failed of an exception and then had to be ended with one of these has the exit code of the exception.
 LINGERING = (signal.SIGTERM, signal.SIGKILL)
-UNDONE = 1  # what exit code 0 becomes for a rank that left with queued calls not run
 
 
 class Job:

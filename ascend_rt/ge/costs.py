@@ -156,8 +156,7 @@ def _over_uneven(
 @lru_cache(maxsize=256)
 def _on_links(call: str, algorithm: str, size: int, root: int) -> tuple[int, float]:
     """Latencies of a collective one after another, and bytes that its busiest link carries per byte of a block."""
-    spec = COLLECTIVES[call]
-    larger = max(spec.blocks_in.number(size), spec.blocks_out.number(size))
+    larger = COLLECTIVES[call].blocks(size)
     if larger == 0:
         return 1, 0.0
     written = as_written(call, algorithm, size, root)

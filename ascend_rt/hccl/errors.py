@@ -7,6 +7,8 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
+from ..link.errors import JoinError
+
 
 class HcclResult(IntEnum):
     """Return codes, with the numbers of hccl_types.h."""
@@ -53,3 +55,8 @@ class HcclError(RuntimeError):
     def __init__(self, code: HcclResult, text: str, ranks: Sequence[int] = (), ei: str = "") -> None:
         self.code, self.name, self.ranks, self.ei = code, code.name, tuple(ranks), ei
         super().__init__(f"{code.name} ({int(code)}){f', {ei}' if ei else ''}: {text}")
+
+
+def unavailable(error: JoinError) -> HcclError:
+    """Why a job cannot be joined, as what collectives raise."""
+    return HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code)

@@ -23,7 +23,7 @@ from ..link.rendezvous import enter_meeting
 from ..settings import Settings
 from . import root_info
 from .communicator import Communicator, live
-from .errors import HcclError, HcclResult
+from .errors import HcclError, HcclResult, unavailable
 from .groups import Place, form
 
 VERSIONS = ("1.0", "1.2", "2.0")
@@ -77,7 +77,7 @@ def _form(table: RankTable, rank: int, settings: Settings, name: str) -> Communi
         membership = enter_meeting(Placement(rank, table.size, f"rank table {table.digest}"), settings)
         membership.await_all(settings.hccl_connect_timeout)
     except JoinError as error:
-        raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
+        raise unavailable(error) from None
     place = Place(WORLD, rank, table.size, servers=table.server_numbers)
     return form(membership, root_info.memory_in(membership), settings, place, name)
 

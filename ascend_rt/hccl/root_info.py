@@ -17,7 +17,7 @@ from ..link.placement import place
 from ..link.rendezvous import enter_private
 from ..settings import Settings
 from .communicator import Communicator
-from .errors import HcclError, HcclResult
+from .errors import HcclError, HcclResult, unavailable
 from .groups import Place, form
 
 ROOT_INFO_NBYTES = 4108
@@ -55,7 +55,7 @@ def communicator(root_info: bytes, size: int, rank: int, settings: Settings, nam
         membership = enter_private(token, rank, size, settings.hccl_connect_timeout)
         membership.await_all(settings.hccl_connect_timeout)
     except JoinError as error:
-        raise _unavailable(error) from None
+        raise unavailable(error) from None
     return form(membership, memory_in(membership), settings, Place(WORLD, rank, size), name)
 
 
@@ -73,7 +73,7 @@ def own_device() -> local.LocalDevice:
     try:
         return local.current()
     except JoinError as error:
-        raise _unavailable(error) from None
+        raise unavailable(error) from None
 
 
 def is_in_a_job(settings: Settings) -> bool:
@@ -81,12 +81,8 @@ def is_in_a_job(settings: Settings) -> bool:
     try:
         placement = place(settings)
     except JoinError as error:
-        raise _unavailable(error) from None
+        raise unavailable(error) from None
     return placement is not None and placement.size > 1 and not placement.missing
-
-
-def _unavailable(error: JoinError) -> HcclError:
-    return HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code)
 
 
 def _parse(root_info: bytes) -> tuple[str, str]:

@@ -99,8 +99,7 @@ def _predicted(row: Row, machine: Machine) -> Row:
 
 def measure(group: Communicator, collective: str) -> dict[int, Times]:
     """The times of a collective by bytes per block; rank 0's are looked at. Empty if it has no data."""
-    spec = COLLECTIVES[collective]
-    blocks = max(spec.blocks_in.number(group.size), spec.blocks_out.number(group.size))
+    blocks = COLLECTIVES[collective].blocks(group.size)
     if not blocks:
         return {}
     own = {name: _by(group, collective, name) for name in _algorithms(collective)}

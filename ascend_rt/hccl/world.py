@@ -19,7 +19,7 @@ from ..link.membership import Membership
 from ..settings import Links, SettingError, Settings
 from .choices import check_names
 from .communicator import Communicator, live
-from .errors import HcclError, HcclResult
+from .errors import HcclError, HcclResult, unavailable
 from .groups import Place, form
 
 
@@ -64,10 +64,7 @@ def finalize() -> None:
     """
     if _world is not None:
         stop_streams()
-        for communicator in live():
-            for holder in list(communicator._holders):
-                holder.destroy()
-            communicator.destroy()
+        _destroy_communicators()
         _leave()
 
 
@@ -115,7 +112,7 @@ def _get_world(link: str | None = None) -> World:
             device.membership.await_all(settings.hccl_connect_timeout)
         except JoinError as error:
             log.write(log.ERROR, str(error))
-            raise HcclError(HcclResult.HCCL_E_UNAVAIL, str(error), error.ranks, error.code) from None
+            raise unavailable(error) from None
         _check_links(settings, device.membership.size)
         place = Place(WORLD, device.membership.rank, device.membership.size)
         communicator = form(device.membership, device.memory, settings, place, WORLD)
@@ -159,8 +156,13 @@ def _check_links(settings: Settings, size: int) -> None:
 def _forget() -> None:
     """In a fork of a rank: it is no rank. Its arrays stay readable; collectives raise, and its exit tells nobody."""
     global _world
+    _destroy_communicators()
+    _world = None
+
+
+def _destroy_communicators() -> None:
+    """All of this process, and before them the graphs that have calls of them."""
     for communicator in live():
         for holder in list(communicator._holders):
             holder.destroy()
         communicator.destroy()
-    _world = None

@@ -22,13 +22,12 @@ from .membership import PACKET_NBYTES
 from .process import CAUSE_UNKNOWN, WatchedProcess, cause_of_end, process_state
 from .segment import JobMemoryError, make_job_memory
 from .server import Rendezvous, greeted_size
+from .states import MOST_RANKS, UNDONE
 
 TICK_SECONDS = 1.0
 POLL_SECONDS = 0.02  # where the kernel has no pidfds
 PATIENCE_SECONDS = 30.0  # for the first rank, which has just started this process
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGPIPE)
-MOST_RANKS = 4094
-UNDONE = 1  # what exit code 0 becomes for a rank that left with queued calls not run
 
 
 class Service:

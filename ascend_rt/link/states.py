@@ -2,6 +2,11 @@
 
 from enum import IntEnum
 
+MOST_RANKS = 4094
+"""of a job: the abort word has 12 bits for a rank"""
+UNDONE = 1
+"""what exit code 0 becomes for a rank that left with queued calls not run"""
+
 
 class AbortKind(IntEnum):
     """Why a communicator ended (core/layout.h, enum abort_kind)."""

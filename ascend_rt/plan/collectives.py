@@ -121,6 +121,10 @@ class Collective:
     rooted: bool = False
     synchronises: bool = False
 
+    def blocks(self, size: int) -> int:
+        """Blocks of the larger of IN and OUT, on a rank that has it."""
+        return max(self.blocks_in.number(size), self.blocks_out.number(size))
+
 
 _ROWS = (
     Collective("broadcast", 1, Blocks.ONE, Blocks.ONE, InPlace.SAME, _data_of_root, rooted=True),

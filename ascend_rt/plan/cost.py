@@ -77,7 +77,7 @@ def as_written(collective: str, algorithm: str, size: int, root: int = 0, **opti
     for p in builders:
         for when, does in p.items:
             if isinstance(does, DataStep):
-                moved.add(when, p.rank, len(_links(p.rank, does)) * does.n)
+                moved.add(when, p.rank, len(links_of(p.rank, does)) * does.n)
                 touched.add(when, p.rank, (len(does.srcs) + len(does.dsts)) * does.n)
                 folded.add(when, p.rank, (len(does.srcs) - 1) * does.n)
     return Written(moved.number(), moved.by_the_busiest(), touched.by_the_busiest(), folded.by_the_busiest())
@@ -141,7 +141,7 @@ class _Count:
 
     def _add(self, rank: int, step: DataStep) -> None:
         amount = step.n * self._chunk
-        for link in _links(rank, step):
+        for link in links_of(rank, step):
             self._links[link] += amount
             self._moved[rank] += amount
             self._path[rank] += amount
@@ -163,11 +163,10 @@ class _Count:
 
 def _chunk(collective: str, size: int, chunks: int) -> Fraction:
     """A chunk as a part of the larger buffer."""
-    spec = COLLECTIVES[collective]
-    return Fraction(1, max(spec.blocks_in.number(size), spec.blocks_out.number(size), 1) * chunks)
+    return Fraction(1, max(COLLECTIVES[collective].blocks(size), 1) * chunks)
 
 
-def _links(rank: int, step: DataStep) -> list[tuple[int, int]]:
+def links_of(rank: int, step: DataStep) -> list[tuple[int, int]]:
     """From whose memory to whose the step of a rank carries, once for each chunk that it loads or stores."""
     loads = [(src.rank, rank) for src in step.srcs if src.rank != rank]
     return loads + [(rank, dst.rank) for dst in step.dsts if dst.rank != rank]

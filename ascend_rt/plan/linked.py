@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from .choice import Choice, Row
 from .collectives import COLLECTIVES
+from .cost import links_of
 from .language import Option, Post, Wait
 from .model import Machine
 from .registry import build_all
@@ -91,8 +92,8 @@ class _Run:
 
 def linked_us(machine: Machine, wires: Wires, row: Row, nbytes: int, root: int = 0) -> float:
     """Microseconds of a call of all ranks with blocks of `nbytes` bytes by the algorithm of a row, over such links."""
-    size, spec, constants = len(wires), COLLECTIVES[row.collective], machine.constants
-    total = nbytes * max(spec.blocks_in.number(size), spec.blocks_out.number(size))
+    size, constants = len(wires), machine.constants
+    total = nbytes * COLLECTIVES[row.collective].blocks(size)
     events = _events(row.collective, row.algorithm, size, root, row.options)
     movers = {rank for rank, event in events if isinstance(event, _Move)}
     crowd = max(1.0, len(movers) / machine.cores)
@@ -137,8 +138,7 @@ def _quarter_octave(nbytes: int) -> tuple[int, int]:
 def _events(collective: str, algorithm: str, size: int, root: int, options: Options) -> tuple[_Event, ...]:
     """The steps of all ranks in an order in which they can run."""
     plans = build_all(collective, algorithm, size, root, **dict(options))
-    spec = COLLECTIVES[collective]
-    chunks = plans[0].chunks * max(spec.blocks_in.number(size), spec.blocks_out.number(size), 1)
+    chunks = plans[0].chunks * max(COLLECTIVES[collective].blocks(size), 1)
     bodies = [plan.body for plan in plans]
     found: list[_Event] = []
     for rank, number in run(bodies):
@@ -146,8 +146,6 @@ def _events(collective: str, algorithm: str, size: int, root: int, options: Opti
         if isinstance(step, Post | Wait):
             found.append((rank, step))
             continue
-        loads = [(src.rank, rank) for src in step.srcs if src.rank != rank]
-        stores = [(rank, dst.rank) for dst in step.dsts if dst.rank != rank]
         handled = len(step.srcs) + len(step.dsts), len(step.srcs) - 1
-        found.append((rank, _Move((*loads, *stores), step.n / chunks, *handled)))
+        found.append((rank, _Move(tuple(links_of(rank, step)), step.n / chunks, *handled)))
     return tuple(found)

@@ -77,7 +77,7 @@ def work(
 ) -> Work:
     """What a call with blocks of `nbytes` bytes costs on so many cores."""
     spec, written = COLLECTIVES[collective], as_written(collective, algorithm, size, **dict(options))
-    n = nbytes * max(spec.blocks_in.number(size), spec.blocks_out.number(size))
+    n = nbytes * spec.blocks(size)
     crowd = max(1.0, size / cores)
     handled = (float(crowd * n * part) for part in (written.touched, written.folded))
     return Work(*_waiting(cores, size, written.rounds + 1), *handled)
