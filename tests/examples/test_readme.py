@@ -85,6 +85,29 @@ def test_a_program_prints_what_is_shown(
         assert job.exit_code == 0, job
 
 
+@pytest.mark.thorough
+@pytest.mark.processes
+def test_the_commands_of_the_page_of_atc(tmp_path: Path) -> None:
+    """In their order, with the files beside them; what a command is shown to print it prints."""
+    page = ROOT / "docs/atc.md"
+    build, infer = blocks(page, "py")
+    for text in (build, infer):
+        name = text.partition("\n")[0].rpartition(" ")[2]
+        (tmp_path / name).write_text(text)
+    shown = [line for text in blocks(page, "text") for line in text.splitlines() if not line.startswith("[")]
+    ended = ""
+    for line in [*shown, "$ hccl-run -n 3 --acl infer.py"]:
+        if line.startswith("$ "):
+            tool, *words = shlex.split(line)[1:]
+            command = [str(Path(sys.executable).parent / tool), *words]
+            run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+            assert run.returncode == 0, run
+            ended = run.stdout
+        else:
+            assert line in ended.splitlines()
+    assert "[0] 0 [6. 6. 6.]" in ended.splitlines()
+
+
 @pytest.mark.proof
 def test_every_program_says_how_it_is_run() -> None:
     assert len(EXAMPLES) > 10
