@@ -217,6 +217,41 @@ def test_graphs_of_passes_have_no_groups_and_those_with_memory_have(stream: rt.S
         stream.launch(np.copyto, other, 5)
 
 
+def optimised_and_updated(comm: rt.Communicator) -> list[list[float]]:
+    """A group between gradients that are fused and overlapped, whose call and kernel get other memory then."""
+    stream, other = rt.Stream(), rt.Stream()
+    x, y, total = rt.array(np.arange(8, dtype="f")), rt.array(np.full(8, 100, "f")), rt.zeros(8)
+    sums = [rt.zeros(8) for _ in range(4)]
+    with ge.capture(stream) as g:
+        h = ge.empty(stream, 8, name="h")
+        for number in range(2):
+            stream.launch(np.multiply, x, number + 1, out=sums[number], reads=[x], writes=[sums[number]])
+            comm.all_reduce(sums[number], stream=stream)
+        with ge.task_group(stream) as group:
+            stream.launch(np.add, x, 1, out=h, reads=[x], writes=[h])
+            comm.all_reduce(h, out=total, stream=stream)
+        for number in range(2, 4):
+            stream.launch(np.add, total, number, out=sums[number], reads=[total], writes=[sums[number]])
+            comm.all_reduce(sums[number], stream=stream)
+    faster = ge.optimise(g)
+    run(faster, stream)
+    told = [[float(each[1]) for each in (total, *sums)]]
+    total[...] = -1
+    with ge.update(faster, group, other):
+        other.launch(np.add, y, 1, out=h, reads=[y], writes=[h])
+        comm.all_reduce(h, out=total, stream=other)
+    run(faster, stream)
+    told.append([float(each[1]) for each in (total, *sums)])
+    other.end()
+    return told
+
+
+def test_a_graph_that_was_optimised_has_its_groups(ranks: RankPool) -> None:
+    size = 2
+    expected = [[size * a, size, 2 * size, *(size * (size * a + more) for more in (2, 3))] for a in (2.0, 101.0)]
+    assert ranks.run(size, optimised_and_updated) == [expected] * size
+
+
 # ---- collectives ----
 
 

@@ -15,6 +15,7 @@ from ..options import Options
 from .agreement import Agree, Meeting, asked
 from .all_reduce_fusion import fuse_all_reduces
 from .collective_fusion import fuse_collectives
+from .held import Held
 from .narrowing import narrow_first
 from .narrowing_reduction import narrow_reductions
 from .narrowing_send import narrow_messages
@@ -50,9 +51,11 @@ def optimise(
 
     Every rank must call it with its graph and the same options, and blocks until all have. costs: see measured; without
     them kernels are taken to last as long as loading and storing what they use. agree: how ranks come to know what all
-    know, by default through the graph's communicators. A graph in which tasks race is left as it is.
+    know, by default through the graph's communicators. A graph in which tasks race is left as it is. Task groups stay,
+    for ge.update: nothing is moved across them.
 
-    ValueError: the graph has no communicators here, and `agree` was not given; OptionError: it has no input or output
+    ValueError: the graph has no communicators here, and `agree` was not given; ranks have other calls in task groups;
+    OptionError: it has no input or output
     of an index in the options; GraphMemoryError (EL0004): it takes more than ge.graphMemoryMaxSize; HcclError as
     all_gather.
     """
@@ -67,16 +70,33 @@ def optimise(
     if races:
         first, second = graph.by_id[races[0].before], graph.by_id[races[0].after]
         return graph.replace(f"not optimised: {first} and {second} use the same memory, and nothing puts them in order")
-    for name, run in PASSES.items():
-        if terms.options.is_on(name):
-            graph = run(graph, terms)
-    if not terms.options.is_on("recompute"):
+    has_groups, held = graph.task_groups is not None, Held(graph)
+    held.check(graph, agree)
+    graph = _run_round(held, graph, terms) if has_groups else _run(graph, terms)
+    if has_groups or not terms.options.is_on("recompute"):
         check_peak(terms.options, graph)
     asked_for = memory_options(terms.options, graph)
     if asked_for != MemoryOptions():
         graph = graph.replace(f"memory: to be planned with {asked_for}")
         graph.memory_options = asked_for
     return graph
+
+
+def _run(graph: Graph, terms: Terms) -> Graph:
+    for name, run in PASSES.items():
+        if terms.options.is_on(name):
+            graph = run(graph, terms)
+    return graph
+
+
+def _run_round(held: Held, graph: Graph, terms: Terms) -> Graph:
+    """As _run, round tasks that stay as they are."""
+    hidden = held.hide(graph)
+    races = hidden.races()
+    if races:
+        first, second = graph.by_id[races[0].before], graph.by_id[races[0].after]
+        return graph.replace(f"not optimised: one of {first} and {second} is in a task group, and they may run at once")
+    return held.put_back(_run(hidden, replace(terms, costs=held.costs(graph, terms.costs))))
 
 
 def optimise_ranks(

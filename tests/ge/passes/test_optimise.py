@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ascend_rt import ge
@@ -12,6 +12,8 @@ from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise_ranks
 from ascend_rt.ge.passes.moving import Place, moved
+from ascend_rt.ge.placement import Pieces
+from ascend_rt.ge.task_groups import TaskGroup, TaskGroups
 from ascend_rt.settings import LinksOf
 
 from . import programs, view_programs
@@ -138,3 +140,37 @@ def test_ranks_that_mark_a_call_differently_are_told_on_all_of_them():
     told = "EI0003: call 1 of 'world' has fusion ., fusion_id .* on rank ., and others elsewhere"
     with pytest.raises(ValueError, match=told):
         optimise_ranks(graphs)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 10**9), st.integers(1, 3))
+def test_task_groups_stay_as_they_are_and_nothing_is_moved_across_them(seed, size):
+    before = programs.program(seed, size, streams=1)
+    draw = random.Random(seed)
+    calls = [len(graph.of_kind("collective")) for graph in before]
+    assume(min(calls) > 0)
+    number, held = draw.randrange(min(calls)), []
+    for graph in before:
+        place = graph.nodes.index(graph.of_kind("collective")[number])
+        held.append([graph.nodes[place].id])
+        graph.task_groups = TaskGroups([TaskGroup(0, 0, "step.py:1", held[-1])], Pieces())
+    costs = random_costs(before[0], seed)
+    after = in_ranks(before, {"ascend_rt.memoryCap": "100000"}, costs)
+    check_same_bits(before, after, seed, programs.inputs(before, seed))
+    for graph, done, ids in zip(before, after, held, strict=True):
+        assert [group.nodes for group in done.task_groups.groups] == [ids]
+        assert [done.by_id[id].task for id in ids] == [graph.by_id[id].task for id in ids]
+        assert {id: done.by_id[id].buffers for id in ids} == {id: graph.by_id[id].buffers for id in ids}
+        assert all(done.buffers[name] == graph.buffers[name] for id in ids for name in done.by_id[id].buffers)
+        known = {node.id: place for place, node in enumerate(graph.nodes)}
+        for node in done.nodes:
+            if node.id in known and (node.reads or node.writes) and graph.by_id.get(node.id, node).name == node.name:
+                for id in ids:
+                    assert node.id == id or done.order.before(*sorted((node.id, id), key=known.__getitem__))
+
+
+def test_ranks_with_other_calls_in_task_groups_are_told():
+    graphs = [programs.training(rank, 2, 3, 100) for rank in range(2)]
+    graphs[1].task_groups = TaskGroups([TaskGroup(0, 0, "x", [graphs[1].of_kind("collective")[1].id])], Pieces())
+    with pytest.raises(ValueError, match=r"in task groups on rank [01], and others elsewhere; expected the same calls"):
+        in_ranks(graphs, {}, random_costs(graphs[0], 0))
