@@ -51,8 +51,8 @@ class Held:
         for name, calls in sorted(Tasks(graph).calls().items()):
             numbers = [call.number for call in calls if call.node.id in self._nodes]
             if not agree(name, {f"in task groups: {numbers}": 1.0}):
-                has = f"calls {numbers} of {name!r} in task groups on rank {graph.groups[name].rank}, and others elsewhere"
-                raise ValueError(f"graph {graph.name!r} has {has}; expected the same calls on all ranks")
+                has = f"calls {numbers} of {name!r} in task groups on rank {graph.groups[name].rank}"
+                raise ValueError(f"graph {graph.name!r} has {has}, and others elsewhere; expected the same everywhere")
 
     def costs(self, graph: Graph, costs: Costs) -> Costs:
         """With what the tasks take."""

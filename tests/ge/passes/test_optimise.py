@@ -172,5 +172,5 @@ def test_task_groups_stay_as_they_are_and_nothing_is_moved_across_them(seed, siz
 def test_ranks_with_other_calls_in_task_groups_are_told():
     graphs = [programs.training(rank, 2, 3, 100) for rank in range(2)]
     graphs[1].task_groups = TaskGroups([TaskGroup(0, 0, "x", [graphs[1].of_kind("collective")[1].id])], Pieces())
-    with pytest.raises(ValueError, match=r"in task groups on rank [01], and others elsewhere; expected the same calls"):
+    with pytest.raises(ValueError, match=r"in task groups on rank [01], and others elsewhere; expected the same"):
         in_ranks(graphs, {}, random_costs(graphs[0], 0))
