@@ -10,9 +10,14 @@ each, as `set_split_strategy_by_idx` has them: [20, 100, 159] are 0..20, 21..100
     Fastest       the least time until everything is reduced, from when gradients are ready and what calls cost
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+
+SPEEDS = (1.0, 0.85, 1.15)
+"""Of kernels beside that at which they were measured, which is not quite that of a step. Where communication just
+hides, buckets that are best at one speed wait for their last gradient at a lower one."""
 
 TimeOf = Callable[[int, int], float]
 """(first, last) -> microseconds that the call of the bucket takes"""
@@ -108,14 +113,14 @@ class Fastest:
     gradients are ready: f(j) = min over i of max(f(i), ready(i+1..j)) + time(i+1..j). Where the first j end equally
     early in two ways, the one with fewer buckets is taken.
 
-    speed: gradients are ready so many times as early as they say.
+    Of the buckets that are so at each of the SPEEDS, those that are least behind the others at any of them.
     """
-
-    speed: float = 1.0
 
     def last(self, gradients: Gradients) -> list[int]:
         """The last gradient of each bucket."""
-        return fastest(replace(gradients, ready_us=[ready / self.speed for ready in gradients.ready_us]))[1]
+        cases = [replace(gradients, ready_us=[ready / speed for ready in gradients.ready_us]) for speed in SPEEDS]
+        found = [fastest(case)[1] for case in cases]
+        return found[least_behind([[end_us(last, case) for case in cases] for last in found])]
 
 
 Strategy = Percentages | Indices | Threshold | AtMost | Fastest
@@ -137,6 +142,21 @@ def fastest(gradients: Gradients) -> tuple[float, list[int]]:
         cuts.append(number - 1)
         number = best[number][2]
     return best[-1][0], cuts[::-1]
+
+
+def end_us(last: Sequence[int], gradients: Gradients) -> float:
+    """When the last call ends with these buckets, in microseconds from the launch."""
+    end = 0.0
+    for first, final in runs(last):
+        end = max(end, *gradients.ready_us[first : final + 1]) + gradients.time_of(first, final)
+    return end
+
+
+def least_behind(times: Sequence[Sequence[float]]) -> int:
+    """The choice whose time is least above the shortest in the case where it is most.  times: of choices, by case."""
+    shortest = [min(case) for case in zip(*times, strict=True)]
+    behind = [max(map(operator.sub, choice, shortest)) for choice in times]
+    return behind.index(min(behind))
 
 
 def allowed(last: Sequence[int], gradients: Gradients) -> list[int]:

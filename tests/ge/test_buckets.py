@@ -1,13 +1,14 @@
 """Buckets of gradients: GE's rules by hand, and the fastest beside all that there are."""
 
 import re
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascend_rt.ge.buckets import Fastest, Gradients, Indices, Percentages, Threshold, allowed, fastest, runs
+from ascend_rt.ge.buckets import SPEEDS, Fastest, Gradients, Indices, Percentages, Threshold, allowed, fastest, runs
 
 pytestmark = pytest.mark.proof
 
@@ -99,7 +100,17 @@ def test_the_fastest_buckets_are_the_best_of_all(given):
     end, last = fastest(given)
     ends = {tuple(each): end_of(each, given) for each in all_buckets(given)}
     assert ends[tuple(last)] == end == min(ends.values())
-    assert Fastest().last(given) == last
+
+
+@settings(deadline=None)
+@given(problems())
+def test_what_is_taken_is_fastest_at_one_speed_and_least_behind_at_the_others(given):
+    cases = [replace(given, ready_us=[ready / speed for ready in given.ready_us]) for speed in SPEEDS]
+
+    def behind(last):
+        return max(end_of(last, case) - fastest(case)[0] for case in cases)
+
+    assert behind(Fastest().last(given)) == min(behind(fastest(case)[1]) for case in cases)
 
 
 @settings(deadline=None)

@@ -7,9 +7,8 @@ predicted step, also if kernels are a little faster or slower than measured.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from ..buckets import Fastest, Indices, Strategy, Threshold
+from ..buckets import SPEEDS, Fastest, Indices, Strategy, Threshold, least_behind
 from ..graph import Graph
 from ..timeline import simulate
 from ..tying import tied
@@ -20,9 +19,6 @@ from .terms import Terms
 
 ONE = Indices(())
 EACH = Threshold(0)
-SPEEDS = (1.0, 0.85, 1.15)
-"""Of kernels, beside that at which they were measured, which is not quite that of any step. Where communication just
-hides, buckets that are best at one speed wait for their last gradient at a lower one."""
 
 
 def fuse_all_reduces(graph: Graph, terms: Terms) -> Graph:
@@ -41,43 +37,36 @@ def _strategy(label: Label, terms: Terms) -> Strategy:
 
 
 def _fastest_step(graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms) -> Buckets:
-    """For the labels without a strategy of their own: what is least behind the best in the worst of the SPEEDS, by the
-    predicted step. Tried are the buckets that are best at each of them, all in one, and none."""
+    """For the labels without a strategy of their own: the buckets as they are, one, or none, by the predicted step."""
     chosen = dict(buckets)
     for name in sorted({label.communicator for label in buckets}):
         labels = [label for label in buckets if label.communicator == name and _is_fastest(label, terms)]
         if not labels:
             continue
-        strategies: list[Strategy] = [*map(Fastest, SPEEDS), ONE, EACH]
-        choices: list[Buckets] = []
-        for strategy in strategies:
+        choices: list[Buckets] = [chosen]
+        for strategy in (ONE, EACH):
             choice = chosen | {label: cut(strategy, candidates[label]) for label in labels}
             choices += [choice] if choice not in choices else []
         own = {
             f"{number} {speed}": step_us
             for number, choice in enumerate(choices)
-            for speed, step_us in _step_us(graph, candidates, choice, terms).items()
+            for speed, step_us in zip(SPEEDS, _steps_us(graph, candidates, choice, terms), strict=True)
         }
-        chosen = dict(choices[_least_behind(terms.agree(name, own), len(choices))])
+        steps = terms.agree(name, own)
+        by_choice = [[steps[f"{number} {speed}"] for speed in SPEEDS] for number in range(len(choices))]
+        chosen = dict(choices[least_behind(by_choice)])
     return chosen
-
-
-def _least_behind(steps: Mapping[str, Any], choices: int) -> int:
-    """The choice that is least behind the best in the worst of the SPEEDS; steps: by number of the choice and speed."""
-    best = {speed: min(steps[f"{number} {speed}"] for number in range(choices)) for speed in SPEEDS}
-    behind = [max(steps[f"{number} {speed}"] - best[speed] for speed in SPEEDS) for number in range(choices)]
-    return behind.index(min(behind))
 
 
 def _is_fastest(label: Label, terms: Terms) -> bool:
     return isinstance(_strategy(label, terms), Fastest)
 
 
-def _step_us(
+def _steps_us(
     graph: Graph, candidates: Mapping[Label, Candidates], buckets: Buckets, terms: Terms
-) -> dict[float, float]:
-    """The predicted step, overlapped, by speed."""
+) -> list[float]:
+    """The predicted step, overlapped, at each of the SPEEDS."""
     draft, _ = fused(graph, candidates, buckets)
     tried = graph.replace("tried", nodes=tied(graph, draft.tasks), buffers=draft.buffers)
     tried = overlap(tried, terms) if terms.options.is_on("overlap") else tried
-    return {speed: simulate(tried, terms.costs.with_kernels_at(speed)).step_us for speed in SPEEDS}
+    return [simulate(tried, terms.costs.with_kernels_at(speed)).step_us for speed in SPEEDS]

@@ -8,6 +8,7 @@ stays so.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -142,6 +143,7 @@ def _time_of(graph: Graph, label: Label, nbytes: Sequence[int], places: Sequence
     """What the call of a bucket takes, with its copies."""
     bytes_before, group = [0, *accumulate(nbytes)], graph.groups[label.communicator]
 
+    @cache  # the same buckets are weighed at several speeds
     def time_of(start: int, last: int) -> float:
         total, lie = bytes_before[last + 1] - bytes_before[start], places[start : last + 1]
         alone_us = terms.costs.call(label.call, total, group, label.root).alone_us

@@ -7,13 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascend_rt import ge
-from ascend_rt.ge.buckets import Fastest, Indices, Percentages
+from ascend_rt.ge.buckets import Indices, Percentages, fastest
 from ascend_rt.ge.costs import Costs
 from ascend_rt.ge.options import Options
 from ascend_rt.ge.passes import PASSES, optimise_ranks
 from ascend_rt.ge.passes.all_reduce_fusion import fuse_all_reduces
 from ascend_rt.ge.passes.candidates import candidates_of
-from ascend_rt.ge.passes.fusing import cut
 from ascend_rt.ge.passes.overlap import overlap
 from ascend_rt.ge.passes.terms import Terms
 from ascend_rt.ge.timeline import simulate
@@ -267,7 +266,7 @@ def test_auto_does_not_bet_on_the_speed_of_kernels():
     kernels = dict.fromkeys((node.id for node in graphs[0].of_kind("kernel")), 100.0)
     terms = Terms(Costs(kernels, links=LinksOf()("20MB/s,100us"), ranks=2))
     (candidates,) = candidates_of(graphs[0], terms, lambda label: True).values()
-    bet = fused(graphs, {}, terms.costs, split_strategies={WORLD: Indices(tuple(cut(Fastest(), candidates)))})
+    bet = fused(graphs, {}, terms.costs, split_strategies={WORLD: Indices(tuple(fastest(candidates.gradients)[1]))})
     auto = fused(graphs, {}, terms.costs)
     assert (len(calls(bet)), len(calls(auto))) == (3, 4)
     slower = terms.costs.with_kernels_at(0.85)
