@@ -265,7 +265,9 @@ class GPT:
 
         def backward(d_out: Array) -> Array:
             d_x = self._like(x)
-            self._queue(kernels.linear_backward, [d_out, x, weight], [*self._slopes(name), d_x])
+            # Two kernels: what all ranks of the model wait for next, and what a sum over them can hide behind.
+            self._queue(kernels.linear_backward_input, [d_out, weight], [d_x])
+            self._queue(kernels.linear_backward_weight, [d_out, x], self._slopes(name))
             self._average(name)
             return d_x
 

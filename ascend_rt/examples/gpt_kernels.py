@@ -54,10 +54,12 @@ def linear(x: Array, weight: Array, out: Array) -> None:
     np.matmul(_rows(x), weight.reshape(_rows(x).shape[1], -1), out=_rows(out))
 
 
-def linear_backward(d_out: Array, x: Array, weight: Array, d_weight: Array, d_x: Array) -> None:
-    width = _rows(x).shape[1]
-    np.matmul(_rows(x).T, _rows(d_out), out=d_weight.reshape(width, -1))
-    np.matmul(_rows(d_out), weight.reshape(width, -1).T, out=_rows(d_x))
+def linear_backward_input(d_out: Array, weight: Array, d_x: Array) -> None:
+    np.matmul(_rows(d_out), weight.reshape(_rows(d_x).shape[1], -1).T, out=_rows(d_x))
+
+
+def linear_backward_weight(d_out: Array, x: Array, d_weight: Array) -> None:
+    np.matmul(_rows(x).T, _rows(d_out), out=d_weight.reshape(_rows(x).shape[1], -1))
 
 
 def add_bias(x: Array, bias: Array, y: Array, out: Array) -> None:
