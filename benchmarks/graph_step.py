@@ -51,7 +51,8 @@ from ascend_rt.ge.measure import call_lateness, kernel_times
 from ascend_rt.ge.timeline import simulate
 
 LAYERS, WIDTH = 12, 256
-LINK_MS, GPT_LINK_MS, LATENCY_US = 48.0, 108.0, 20.0
+LINK_MS, LATENCY_US = 48.0, 20.0
+GPT_LINK_MS = {1: 108.0, 2: 96.0}  # by ranks of a model, which share its gradients
 # A guess: 392 GB/s of all HCCS links of a rank, a figure without a primary source, beside 25 GB/s of RoCE.  By the
 # constants in HCCL, 18.3 GB/s for a HCCS link and 20 for RDMA, it would be 1.
 NEAR = 16
@@ -87,9 +88,9 @@ def link_of_layers(ranks: int) -> str:
 
 
 def link_of_gpt(ranks: int) -> str:
-    """So that the bytes of all gradients take GPT_LINK_MS; the ranks of a model are NEAR times as near."""
+    """So that the bytes of all gradients take that of GPT_LINK_MS; the ranks of a model are NEAR times as near."""
     tensor = gpt.tensor_size(ranks)
-    rate = rate_of(GPT_LINK_MS / 1e3, 2 * gpt.gradient_nbytes(ranks) // (ranks // tensor))
+    rate = rate_of(GPT_LINK_MS[tensor] / 1e3, 2 * gpt.gradient_nbytes(ranks) // (ranks // tensor))
     models = [range(first, first + tensor) for first in range(0, ranks, tensor)]
     near = [f";{a}-{b}:{NEAR * rate}B/s,{LATENCY_US:.0f}us" for model in models for a, b in combinations(model, 2)]
     return f"{rate}B/s,{LATENCY_US:.0f}us" + "".join(near)
