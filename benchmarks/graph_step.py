@@ -18,7 +18,8 @@ step.
     predicted    the optimised step by ge.timeline, from the times of its kernels alone and from how late calls are over
                  these links, both measured in the same rounds
 
-Milliseconds from a barrier until the last rank has synchronised, medians of rounds in which the sides take turns.
+Milliseconds from a barrier until the last rank has synchronised, medians of rounds in which the sides take turns;
+ratios are medians of the ratios within a round.
 bits_equal: the weights of all ranks are the same bits on all sides after STEPS steps from the same beginning.  peak,
 bound and no_reuse: bytes of the optimised graph's own memory, what no plan can do without, and without any reuse.
 What is not in the line of --json is on stderr: the part of communication; that of the processor in the averages, copies
@@ -33,7 +34,7 @@ import functools
 import json
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from time import perf_counter, thread_time
@@ -63,7 +64,10 @@ BOUNDS = {"optimised / eager": 0.72, "optimised / hand": 1.03, "off the predicti
 BARE_BOUNDS = {"optimised / eager": 1.02}  # with --no-link
 SMALL_BOUNDS = {"optimised / eager": 0.85}
 
+NAMES = "eager", "captured", "hand", "optimised", "predicted"
+
 Step = Callable[[], None]
+Timed = Callable[[], float]
 
 
 class Kind(NamedTuple):
@@ -109,6 +113,18 @@ class Sides:
     def __init__(self, comm: rt.Communicator, network: Any) -> None:
         self.comm, self.network, self.stream, self.beside = comm, network, rt.Stream(), rt.Stream()
 
+    def timed(self, step: Step) -> Timed:
+        """Runs a step on all ranks and returns its seconds on this one."""
+
+        def seconds() -> float:
+            self.comm.barrier()
+            began = perf_counter()
+            step()
+            self.stream.synchronize()
+            return perf_counter() - began
+
+        return seconds
+
     def kernels(self) -> None:
         """The step without communication."""
         self.network.queue_kernels(self.stream)
@@ -146,14 +162,6 @@ class Sides:
         return found
 
 
-def seconds(sides: Sides, step: Step) -> float:
-    sides.comm.barrier()
-    began = perf_counter()
-    step()
-    sides.stream.synchronize()
-    return perf_counter() - began
-
-
 def slowest(comm: rt.Communicator, times: list[float]) -> list[float]:
     """By round, the time of the slowest rank."""
     return comm.all_reduce(np.array(times), op="max").tolist()
@@ -164,8 +172,8 @@ def fitting_rows(comm: rt.Communicator, kind: Kind) -> int:
     rows = kind.rows
     for _ in range(3):  # each time nearer to the right size
         trial = Sides(comm, kind.network(comm, rows))
-        times = times_of(trial, {"kernels": trial.kernels, "eager": trial.eager}, 12, lambda: None)
-        rows = nearer(kind, rows, 1 - times["kernels"] / times["eager"])
+        timed = [("kernels", trial.timed(trial.kernels)), ("eager", trial.timed(trial.eager))]
+        rows = nearer(kind, rows, share_of(rounds_of(comm, timed, 12)))
     return rows
 
 
@@ -188,17 +196,28 @@ def awake_of(sides: Sides) -> float:
     return float(sides.comm.all_reduce(np.array([awake / whole]), op="max")[0])
 
 
-def times_of(sides: Sides, steps: dict[str, Step], rounds: int, predict: Step) -> dict[str, float]:
-    """Milliseconds by side.  predict: takes its turn in every round."""
-    taken: dict[str, list[float]] = {name: [] for name in steps}
+def rounds_of(comm: rt.Communicator, timed: Sequence[tuple[str, Timed]], rounds: int) -> dict[str, list[float]]:
+    """By name, milliseconds of each round, of the rank where they are most; of what is there twice, the mean."""
+    taken: dict[str, list[float]] = {name: [] for name, _ in timed}
     for number in range(rounds + WARM_UP):
-        sides.comm.barrier()
-        predict()
-        for name, step in steps.items():
-            time = seconds(sides, step)
-            if number >= WARM_UP:
-                taken[name].append(time)
-    return {name: statistics.median(slowest(sides.comm, times)) * 1e3 for name, times in taken.items()}
+        comm.barrier()
+        found: dict[str, list[float]] = {name: [] for name in taken}
+        for name, run in timed:
+            found[name].append(run() * 1e3)
+        if number >= WARM_UP:
+            for name, times in found.items():
+                taken[name].append(statistics.fmean(times))
+    return {name: slowest(comm, times) for name, times in taken.items()}
+
+
+def ratio(times: dict[str, list[float]], name: str, to: str) -> float:
+    """The median of the ratios within a round."""
+    return statistics.median(mine / other for mine, other in zip(times[name], times[to], strict=True))
+
+
+def share_of(times: dict[str, list[float]]) -> float:
+    """Of communication in the eager step."""
+    return 1 - ratio(times, "kernels", "eager")
 
 
 def same_bits(sides: Sides, steps: dict[str, Step]) -> bool:
@@ -225,32 +244,38 @@ def measure(comm: rt.Communicator, network: Any, rounds: int) -> tuple[dict[str,
     plan = ge.plan_memory(optimised)
     placed = ge.allocate(plan, device.current().memory)
     steps: dict[str, Step] = {
-        "eager": sides.eager,
         "captured": functools.partial(captured.launch, sides.stream),
-        "hand": sides.hand,
+        "eager": sides.eager,
         "optimised": functools.partial(placed.launch, sides.stream),
+        "hand": sides.hand,
     }
     bits_equal = same_bits(sides, steps)
-    predictions: list[float] = []
 
-    def predict() -> None:
+    def predicted() -> float:
         late = call_lateness(placed, costs) if costs.links else {}
         alone = replace(costs, kernels=kernel_times(placed, rounds=1), late_us=late)
-        predictions.append(simulate(optimised, alone).step_us / 1e3)
+        return simulate(optimised, alone).step_us / 1e6
 
-    times = times_of(sides, {"kernels": sides.kernels, **steps}, rounds, predict)
-    predicted = statistics.median(slowest(comm, predictions[WARM_UP:]))
+    turns = [(name, sides.timed(step)) for name, step in {**steps, "kernels": sides.kernels}.items()]
+    # Before and behind the step that is predicted, since the machine is not equally fast for long.
+    turns = [("predicted", predicted), *turns, ("predicted", predicted)]
+    times = rounds_of(comm, turns, rounds)
     line = {
         "ranks": comm.size,
-        **{f"{name}_ms": round(times[name], 3) for name in steps},
-        "predicted_ms": round(predicted, 3),
+        **{f"{name}_ms": round(statistics.median(times[name]), 3) for name in NAMES},
         "bits_equal": bits_equal,
         "peak_bytes": plan.peak,
         "bound_bytes": plan.bound,
         "no_reuse_bytes": plan.total_size,
     }
-    beside = {"communication / eager": 1 - times["kernels"] / times["eager"], "awake": awake}
-    return line, ratios(line) | beside, list(optimised.log)
+    found = {
+        "optimised / eager": ratio(times, "optimised", "eager"),
+        "optimised / hand": ratio(times, "optimised", "hand"),
+        "off the prediction": abs(ratio(times, "optimised", "predicted") - 1),
+        "communication / eager": share_of(times),
+        "awake": awake,
+    }
+    return line, found, list(optimised.log)
 
 
 def measure_fitting(
@@ -268,15 +293,6 @@ def measure_fitting(
             print(f"{rows} samples of a rank: communication was {share:.3f} of the eager step", file=sys.stderr)
         rows = nearer(kind, rows, share)
     return rows, *measure(comm, kind.network(comm, rows), rounds)
-
-
-def ratios(line: dict[str, Any]) -> dict[str, float]:
-    optimised = line["optimised_ms"]
-    return {
-        "optimised / eager": optimised / line["eager_ms"],
-        "optimised / hand": optimised / line["hand_ms"],
-        "off the prediction": abs(optimised / line["predicted_ms"] - 1),
-    }
 
 
 def main() -> int:

@@ -46,3 +46,18 @@ def test_the_ranks_of_a_gpt_are_nearer_than_its_copies() -> None:
     links = LinksOf()(graph_step.link_of_gpt(4))
     far, *near = [links.between(*pair).bytes_per_second for pair in ((0, 2), (0, 1), (2, 3))]
     assert near == [graph_step.NEAR * far] * 2
+
+
+@pytest.mark.proof
+def test_ratios_are_of_one_round_each() -> None:
+    times = {"kernels": [6.0, 12.0, 5.0], "eager": [10.0, 24.0, 9.0]}
+    assert graph_step.ratio(times, "kernels", "eager") == 5 / 9
+    assert graph_step.share_of(times) == 1 - 5 / 9
+
+
+@pytest.mark.proof
+def test_samples_are_more_where_communication_is_more_than_its_share() -> None:
+    kind = graph_step.KINDS["gpt"]
+    assert graph_step.nearer(kind, 30, 0.4) == 30
+    assert graph_step.nearer(kind, 30, 0.5) == 45  # 30 of kernels, 30 of communication: 45 to 30
+    assert graph_step.nearer(graph_step.KINDS["layers"], 100, 0.5) == 144  # a multiple of 16
