@@ -19,14 +19,6 @@ pytestmark = pytest.mark.threads
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture
-def other() -> Iterator[rt.Stream]:
-    stream = rt.Stream()
-    yield stream
-    ge.abandon(stream)
-    stream.end()
-
-
 def double(x: Array, out: Array) -> None:
     np.multiply(x, 2, out=out)
 

@@ -281,6 +281,16 @@ STEPS = [
 """What is drawn, as often as it stands here."""
 
 
+def graphs_of(write, size=2):
+    """By rank, what `write(writer)` has written."""
+    graphs = []
+    for rank in range(size):
+        writer = Writer(rank, size)
+        write(writer)
+        graphs.append(writer.graph())
+    return graphs
+
+
 def training(rank, size, layers, count=64, *, own_gradients=True, updates_last=True):
     """A data-parallel step as a plain script has it: forward, then for each layer from the last to the first its
     gradient, the all-reduce of it, and its update there or at the end."""

@@ -19,7 +19,7 @@ from ascend_rt.ge.timeline import simulate
 from ascend_rt.settings import LinksOf
 
 from .interpreter import check_same_bits
-from .programs import WORLD, Writer, accumulate, add, inputs, scale, training
+from .programs import WORLD, Writer, accumulate, add, graphs_of, inputs, scale, training
 
 pytestmark = pytest.mark.proof
 
@@ -36,15 +36,6 @@ def fused(graphs, options=RULES, costs=COSTS, **more):
 
 def calls(graph):
     return [(node.task.count, node.task.op) for node in graph.of_kind("collective")]
-
-
-def one_stream(rank_program, size=2):
-    graphs = []
-    for rank in range(size):
-        writer = Writer(rank, size)
-        rank_program(writer)
-        graphs.append(writer.graph())
-    return graphs
 
 
 def many(sizes, ops=(), *, role=ge.Role.INTERMEDIATE, dtypes=(), **more):
@@ -64,7 +55,7 @@ def many(sizes, ops=(), *, role=ge.Role.INTERMEDIATE, dtypes=(), **more):
             writer.kernel(accumulate, writer.view("x", 0, view.count), view)
         assert x.count == max(sizes)
 
-    return one_stream(write)
+    return graphs_of(write)
 
 
 def test_the_default_is_ge_s_split_by_bytes():
@@ -148,7 +139,7 @@ def test_what_lies_side_by_side_already_is_one_call():
             writer.call("all_reduce", part, part)
         assert whole.count == 12
 
-    after = fused(one_stream(write), ONE_BUCKET)
+    after = fused(graphs_of(write), ONE_BUCKET)
     (node,) = after.nodes
     assert node.task.x == ge.View("whole", 0, "float32", (12,), None, 4)
 
@@ -177,15 +168,15 @@ def backward(writer, sizes, order, out_order=None):
 def test_slices_of_one_buffer_are_one_call_in_whatever_order_they_are_reduced():
     """A buffer of weights and biases from the first layer to the last, which backward fills from its end."""
     sizes, order = [60, 6] * 10, [number ^ 1 for number in reversed(range(20))]
-    after = fused(one_stream(lambda writer: backward(writer, sizes, order)), ONE_BUCKET)
+    after = fused(graphs_of(lambda writer: backward(writer, sizes, order)), ONE_BUCKET)
     assert calls(after) == [(660, "sum")]
     assert after.of_kind("copy") == []
     (call,) = after.of_kind("collective")
     assert call.task.x == call.task.out == ge.View("flat", 0, "float32", (660,), None, 4)
     assert "0 of 1 buckets are packed: 0 bytes are copied, 5280 need not be" in after.log[-1]
-    halves = fused(one_stream(lambda writer: backward(writer, sizes, order)), split_strategies={WORLD: Indices((9,))})
+    halves = fused(graphs_of(lambda writer: backward(writer, sizes, order)), split_strategies={WORLD: Indices((9,))})
     assert [node.task.x.start for node in halves.of_kind("collective")] == [1320, 0]
-    uneven = fused(one_stream(lambda writer: backward(writer, sizes, order)), split_strategies={WORLD: Indices((8,))})
+    uneven = fused(graphs_of(lambda writer: backward(writer, sizes, order)), split_strategies={WORLD: Indices((8,))})
     assert "2 of 2 buckets are packed" in uneven.log[-1]  # both have a part of the fifth layer from the end
 
 
@@ -232,7 +223,7 @@ def test_out_of_place_gradients_have_two_joined_buffers():
         for number in range(3):
             writer.kernel(accumulate, writer.view("x"), writer.view(f"h{number}"))
 
-    after = fused(one_stream(write), ONE_BUCKET)
+    after = fused(graphs_of(write), ONE_BUCKET)
     (call,) = after.of_kind("collective")
     assert (call.task.x.buffer, call.task.out.buffer) == ("bucket0", "bucket1")
 
@@ -244,7 +235,7 @@ def test_a_gradient_that_another_one_needs_is_in_an_earlier_bucket():
         writer.kernel(add, b, a, a)
         writer.call("all_reduce", b, b)
 
-    graphs = one_stream(write)
+    graphs = graphs_of(write)
     assert calls(fused(graphs, ONE_BUCKET)) == calls(graphs[0])
 
 
@@ -256,7 +247,7 @@ def test_another_call_does_not_come_to_stand_behind_the_bucket():
         writer.call("broadcast", c, c)
         writer.call("all_reduce", b, b)
 
-    graphs = one_stream(write)
+    graphs = graphs_of(write)
     assert calls(fused(graphs, ONE_BUCKET)) == calls(graphs[0])
 
 

@@ -16,20 +16,11 @@ from ascend_rt.settings import LinksOf
 from ascend_rt.testing import RankPool
 
 from .interpreter import check_same_bits
-from .programs import Writer, accumulate, inputs, scale
+from .programs import accumulate, graphs_of, inputs, scale
 
 OPTIONS = {"ge.disableOptimizations": ",".join(set(PASSES) - {"collective_fusion"})}
 COSTS = Costs(links=LinksOf()("1GB/s,50us"), ranks=2)
 MARK = {"fusion": 2, "fusion_id": 5}
-
-
-def written(write, size=2):
-    graphs = []
-    for rank in range(size):
-        writer = Writer(rank, size)
-        write(writer)
-        graphs.append(writer.graph())
-    return graphs
 
 
 def fused(graphs, options=(), costs=COSTS):
@@ -89,7 +80,7 @@ def write_calls(writer, call, counts, *, role=ge.Role.INTERMEDIATE, root=0, in_p
 def test_marked_calls_become_one_and_only_what_has_a_block_for_each_rank_is_always_packed(call, role, copied, saved):
     """12 float32 a block at 3 ranks, of which rank 0 is the root."""
     in_place = call == "broadcast"
-    graphs = written(lambda writer: write_calls(writer, call, [3, 4, 5], role=role, in_place=in_place, **MARK), 3)
+    graphs = graphs_of(lambda writer: write_calls(writer, call, [3, 4, 5], role=role, in_place=in_place, **MARK), 3)
     done = fused(graphs)
     assert [calls(graph) for graph in done] == [[(call, 12)]] * 3
     label = {"broadcast": "0-NA", "reduce": "0-sum", "all_gather": "NA", "reduce_scatter": "sum"}[call]
@@ -112,14 +103,14 @@ def test_marked_calls_become_one_and_only_what_has_a_block_for_each_rank_is_alwa
 def test_the_bits_stay_the_same(call, size, counts, role, in_place, data):
     root = data.draw(st.integers(0, size - 1))
     more = {"role": role, "in_place": in_place or call == "broadcast", "root": root, **MARK}
-    done = fused(written(lambda writer: write_calls(writer, call, counts, **more), size))
+    done = fused(graphs_of(lambda writer: write_calls(writer, call, counts, **more), size))
     assert size == 1 or [calls(graph) for graph in done] == [[(call, sum(counts))]] * size
 
 
 @pytest.mark.proof
 def test_calls_that_nobody_asks_to_fuse_stay_as_they_are():
     for call in ("all_gather", "broadcast"):
-        graphs = written(lambda writer, call=call: write_calls(writer, call, [3, 4, 5], in_place=True))
+        graphs = graphs_of(lambda writer, call=call: write_calls(writer, call, [3, 4, 5], in_place=True))
         assert calls(fused(graphs)[0]) == calls(graphs[0])
 
 
@@ -127,7 +118,7 @@ def test_calls_that_nobody_asks_to_fuse_stay_as_they_are():
 @pytest.mark.parametrize(("call", "name"), [("all_gather", "allgather"), ("reduce_scatter", "reducescatter")])
 def test_comm_fusion_fuses_all_gathers_and_reduce_scatters_by_size(call, name):
     mib = 1 << 18
-    graphs = written(lambda writer: write_calls(writer, call, [mib // 2, mib // 2, 3]))
+    graphs = graphs_of(lambda writer: write_calls(writer, call, [mib // 2, mib // 2, 3]))
     slow = Costs(links=LinksOf()("1GB/s,1s"), ranks=2)
     done = fused(graphs, {"comm_fusion": f'{{"{name}": {{"mode": "size", "config": 1}}}}'}, slow)
     assert calls(done[0]) == [(call, mib), (call, 3)]
@@ -140,7 +131,7 @@ def test_comm_fusion_fuses_all_gathers_and_reduce_scatters_by_size(call, name):
 
 @pytest.mark.proof
 def test_a_fused_broadcast_has_at_most_the_bytes_of_the_option():
-    graphs = written(lambda writer: write_calls(writer, "broadcast", [3, 4, 5, 9, 1, 1], in_place=True, **MARK))
+    graphs = graphs_of(lambda writer: write_calls(writer, "broadcast", [3, 4, 5, 9, 1, 1], in_place=True, **MARK))
     done = fused(graphs, {"ge.fusionTensorSize": str(7 * 4)})
     assert [count for _, count in calls(done[0])] == [7, 5, 9, 2]
     assert [count for _, count in calls(fused(graphs)[0])] == [23]
@@ -155,7 +146,7 @@ def test_what_is_not_contiguous_on_one_rank_is_fused_on_none():
             x = ge.View(name, 0, "float32", (4,), (8,), 4) if is_strided else writer.view(name, 0, 4)
             writer.call("all_reduce", x, x, **MARK)
 
-    graphs = written(write)
+    graphs = graphs_of(write)
     done = optimise_ranks(dict(enumerate(graphs)), Options(), costs=dict.fromkeys(range(2), COSTS))
     check_same_bits(graphs, [done[0], done[1]], 1, inputs(graphs, 1))
     assert [calls(graph) for graph in done.values()] == [[("all_reduce", 4), ("all_reduce", 8)]] * 2
