@@ -20,7 +20,9 @@ PyObject *set_forms(PyObject *object, PyObject *bytes)
     if (PyBytes_AsStringAndSize(bytes, &words, &nbytes) < 0)
         return NULL;
     struct form form;
-    for (Py_ssize_t at = 0; at + (Py_ssize_t)sizeof form <= nbytes; at += (Py_ssize_t)sizeof form) {
+    if (nbytes % (Py_ssize_t)sizeof form)
+        return PyErr_Format(PyExc_ValueError, "forms of %zd bytes, which are no multiple of %zu", nbytes, sizeof form);
+    for (Py_ssize_t at = 0; at < nbytes; at += (Py_ssize_t)sizeof form) {
         memcpy(&form, words + at, sizeof form);
         if (form.collective < 0 || form.collective >= MOST_FORMS)
             return PyErr_Format(PyExc_ValueError, "a form of collective %d; expected 0 to %d", form.collective, MOST_FORMS - 1);
